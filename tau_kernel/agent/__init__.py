@@ -1,0 +1,35 @@
+"""The session: who may start a turn, what a turn does, and what is kept of it.
+
+`agent_loop` runs completions and tools as a function over values; `agent_session` is
+the façade over admission, turn runner, event hub and usage ledger. What a tool is
+belongs to `tau_kernel.extensions`, the log to `tau_kernel.tree`.
+"""
+
+from __future__ import annotations
+
+from .agent_loop import run_agent_loop
+from .agent_session import AgentSession, SessionState
+from .loop_types import (
+    DeliveredMessage,
+    LoopOutcome,
+    LoopPorts,
+    LoopSpec,
+    SteerQueue,
+    StreamFunction,
+)
+from .turn_settings import TurnSettings
+from .turn_tasks import TurnTasks
+
+__all__ = [
+    "AgentSession",
+    "DeliveredMessage",
+    "LoopOutcome",
+    "LoopPorts",
+    "LoopSpec",
+    "SessionState",
+    "SteerQueue",
+    "StreamFunction",
+    "TurnSettings",
+    "TurnTasks",
+    "run_agent_loop",
+]

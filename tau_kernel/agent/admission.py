@@ -1,0 +1,271 @@
+"""Who may start a turn, and when: one at a time, on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from dataclasses import replace
+from typing import Final
+
+from tau_kernel.errors import LimitError
+from tau_kernel.messages import Message
+from tau_kernel.submissions import (
+    DRIVING_SUBMISSION_DEPTH,
+    MAX_SUBMISSION_DEPTH,
+    SUBMISSION_ALLOWS_USER_INPUT,
+    Submission,
+    SubmissionResult,
+    next_submission_depth,
+)
+
+from .turn_runner import TurnRequest, TurnRunner
+
+__all__ = ["Admission"]
+
+_BUSY: Final = "a turn is already in flight"
+_STALE: Final = "the turn to roll back was followed by another one"
+_AVAILABLE: Final = ("reject", "enqueue", "steer", "rollback")
+
+
+class Admission:
+    """The one door of a session: checks, then the lock, then the turn."""
+
+    def __init__(self, runner: TurnRunner) -> None:
+        """Guard `runner`; the loop is bound by the first use."""
+        self._runner = runner
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn_task: asyncio.Task[object] | None = None
+        self._turn_count = 0
+        self._leaf_before_turn: str | None = None
+        self._marshalled: dict[str, asyncio.Task[None]] = {}
+        self.lock = asyncio.Lock()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn holds the lock, be it unwinding after an abort."""
+        return self._turn_task is not None
+
+    def bind_loop(self) -> None:
+        """Make the running loop the session's, or check that it is.
+
+        Raises:
+            RuntimeError: No loop runs here, or the session lives on another live one.
+        """
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            msg = "no event loop runs in this thread; use submit_threadsafe"
+            raise RuntimeError(msg) from None
+        if self._loop is not None and self._loop is not here and _lives(self._loop):
+            msg = "this session lives on another event loop; use submit_threadsafe"
+            raise RuntimeError(msg)
+        self._loop = here
+
+    async def submit(self, request: TurnRequest) -> SubmissionResult:
+        """Admit the request as its strategy says, run it, and give its result.
+
+        Raises:
+            RuntimeError: Called from a foreign loop, or from within the running turn.
+            LimitError: Submissions caused submissions too deep.
+            NotImplementedError: The strategy is not available.
+        """
+        self.bind_loop()
+        depth = next_submission_depth(request.submission.depth)
+        submission = replace(request.submission, depth=depth)
+        request = replace(request, submission=submission)
+        self._check_depth(submission)
+        self._check_reentrancy()
+        refusal = await self._take_slot(submission)
+        if refusal is not None:
+            return refusal
+        try:
+            messages = await self._in_slot(request)
+        finally:
+            self.lock.release()
+        return SubmissionResult(
+            accepted=True, submission_id=submission.submission_id, messages=messages
+        )
+
+    def submit_threadsafe(
+        self, request: TurnRequest
+    ) -> concurrent.futures.Future[SubmissionResult]:
+        """Submit from a thread that is not the session's.
+
+        Requests are taken up in the order of the calls. Cancelling the future before
+        that keeps the turn from running; later it has no effect.
+
+        Raises:
+            RuntimeError: The session has no live loop, or it is the calling one.
+        """
+        loop = self._loop
+        if loop is None or not _lives(loop):
+            msg = (
+                "this session has no running event loop; call emit_session_start on one"
+            )
+            raise RuntimeError(msg)
+        if _running_loop() is loop:
+            msg = "this is the session's own event loop; await submit instead"
+            raise RuntimeError(msg)
+        future: concurrent.futures.Future[SubmissionResult] = (
+            concurrent.futures.Future()
+        )
+        loop.call_soon_threadsafe(self._pick_up, request, future)
+        return future
+
+    async def go_on(self) -> list[Message]:
+        """Run the loop without a prompt.
+
+        Raises:
+            RuntimeError: A turn is in flight, or the calling loop is a foreign one.
+        """
+        self.bind_loop()
+        if self.lock.locked():
+            raise RuntimeError(_BUSY)
+        await self.lock.acquire()
+        try:
+            self._enter()
+            return list(await self._runner.go_on())
+        finally:
+            self._turn_task = None
+            self.lock.release()
+
+    async def close(self) -> None:
+        """Abort the turn, and end what other threads submitted."""
+        self._runner.abort()
+        here = asyncio.current_task()
+        tasks = [task for task in self._marshalled.values() if task is not here]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._turn_task is not None and self._turn_task is not here:
+            async with self.lock:
+                pass
+
+    def _check_depth(self, submission: Submission) -> None:
+        if submission.depth > MAX_SUBMISSION_DEPTH:
+            msg = (
+                f"submission {submission.submission_id!r} has depth "
+                f"{submission.depth}, over {MAX_SUBMISSION_DEPTH}: "
+                "submissions keep causing submissions"
+            )
+            raise LimitError(msg)
+
+    def _check_reentrancy(self) -> None:
+        task = asyncio.current_task()
+        if task is self._turn_task or self._runner.tasks.holds(task):
+            msg = (
+                "submit was called from within the running turn, which would wait "
+                "for itself; start a task for it"
+            )
+            raise RuntimeError(msg)
+
+    async def _take_slot(self, submission: Submission) -> SubmissionResult | None:
+        match submission.multitask_strategy:
+            case "reject":
+                if self.lock.locked():
+                    return _refused(submission, _BUSY)
+                await self.lock.acquire()
+            case "enqueue":
+                await self.lock.acquire()
+            case "steer":
+                if self.lock.locked():
+                    self._runner.steering.put(submission)
+                    return SubmissionResult(
+                        accepted=True, submission_id=submission.submission_id
+                    )
+                await self.lock.acquire()
+            case "rollback":
+                return await self._roll_back(submission)
+            case other:
+                msg = (
+                    f"strategy {other!r} is not available; "
+                    f"take one of {', '.join(_AVAILABLE)}"
+                )
+                raise NotImplementedError(msg)
+        return None
+
+    async def _roll_back(self, submission: Submission) -> SubmissionResult | None:
+        turn, leaf = self._turn_count, self._leaf_before_turn
+        was_running = self.is_running
+        if was_running:
+            self._runner.abort()
+        await self.lock.acquire()
+        if not was_running:
+            return None
+        if self._turn_count != turn:
+            self.lock.release()
+            return _refused(submission, _STALE)
+        try:
+            self._runner.log.append_navigate(leaf)
+        except BaseException:
+            self.lock.release()
+            raise
+        return None
+
+    def _enter(self) -> None:
+        self._turn_task = asyncio.current_task()
+        self._turn_count += 1
+        self._leaf_before_turn = self._runner.log.cursor
+        self._runner.renew_signal()
+
+    async def _in_slot(self, request: TurnRequest) -> list[Message]:
+        submission = request.submission
+        depth = DRIVING_SUBMISSION_DEPTH.set(submission.depth)
+        asks = SUBMISSION_ALLOWS_USER_INPUT.set(submission.allow_user_input)
+        try:
+            self._enter()
+            return await self._runner.run(request)
+        finally:
+            self._turn_task = None
+            SUBMISSION_ALLOWS_USER_INPUT.reset(asks)
+            DRIVING_SUBMISSION_DEPTH.reset(depth)
+
+    def _pick_up(
+        self,
+        request: TurnRequest,
+        future: concurrent.futures.Future[SubmissionResult],
+    ) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        key = request.submission.submission_id
+        if key in self._marshalled:
+            msg = f"submission {key!r} is in flight already; draw a new submission_id"
+            future.set_exception(RuntimeError(msg))
+            return
+        work = self._settle(request, future)
+        task = asyncio.get_running_loop().create_task(work)
+        self._marshalled[key] = task
+        task.add_done_callback(lambda _: self._marshalled.pop(key, None))
+
+    async def _settle(
+        self,
+        request: TurnRequest,
+        future: concurrent.futures.Future[SubmissionResult],
+    ) -> None:
+        try:
+            future.set_result(await self.submit(request))
+        except asyncio.CancelledError:
+            future.set_exception(concurrent.futures.CancelledError())
+            raise
+        except Exception as error:  # noqa: BLE001 - the future's holder gets it
+            future.set_exception(error)
+
+
+def _refused(submission: Submission, reason: str) -> SubmissionResult:
+    return SubmissionResult(
+        accepted=False,
+        submission_id=submission.submission_id,
+        rejection_reason=reason,
+    )
+
+
+def _lives(loop: asyncio.AbstractEventLoop) -> bool:
+    return loop.is_running() and not loop.is_closed()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,376 @@
+"""The session as its users see it: one class of short methods over the parts.
+
+Admission decides who may start a turn, the runner what a turn does, the hub who hears
+of it, the ledger what it cost. The log is given; where it is stored is its own affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypedDict
+
+from tau_kernel.errors import CallerError
+from tau_kernel.extensions import (
+    AgentTool,
+    ExtensionUI,
+    ToolContext,
+    ToolExecutionMode,
+    UiDelegate,
+)
+from tau_kernel.messages import (
+    AbortSignal,
+    ImageBlock,
+    Message,
+    UsageDict,
+    last_assistant_text,
+)
+from tau_kernel.models import Model, ReasoningLevel, StreamOptions, stream_simple
+from tau_kernel.submissions import AgentEvent, Submission, SubmissionResult
+from tau_kernel.tree import EntryDict, SessionLog, session_log_is_addressable
+
+from .admission import Admission
+from .loop_types import LoopSpec, StreamFunction
+from .turn_runner import TurnRequest, TurnRunner
+from .turn_settings import TurnSettings, check_max_turns
+
+__all__ = ["AgentSession", "ModelSummary", "SessionState"]
+
+
+class ModelSummary(TypedDict):
+    """What is told of the model in use; the window is in tokens."""
+
+    id: str
+    provider: str
+    context_window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """A session at one moment; its identity is the log's id, never a path."""
+
+    entries: tuple[EntryDict, ...]
+    session_path: str
+    active_entry_id: str | None
+    model: str
+    model_name: str
+    cwd: str
+    system_prompt: str
+    session_name: str | None
+
+
+class AgentSession:
+    """A conversation with an agent: takes submissions, runs turns, keeps the log.
+
+    It belongs to one event loop, the first that uses it; from other threads only
+    `submit_threadsafe` and `abort` may be called.
+    """
+
+    def __init__(  # noqa: PLR0917 - the reference's signature
+        self,
+        session_log: SessionLog,
+        model: Model,
+        system_prompt: str = "",
+        tools: Sequence[AgentTool] | None = None,
+        api_key: str | None = None,
+        reasoning: ReasoningLevel | None = None,
+        model_resolver: Callable[[str], Model] | None = None,
+        max_turns: int | None = None,
+        tool_execution_mode: ToolExecutionMode = "parallel",
+        *,
+        cwd: Path | None = None,
+        stream: StreamFunction = stream_simple,
+    ) -> None:
+        """Bind the parts to `session_log`; nothing is written before the first turn.
+
+        Args:
+            session_log: Where the conversation is kept.
+            model: Who answers.
+            system_prompt: What the model is told first.
+            tools: What the model may call.
+            api_key: For the provider of `model`.
+            reasoning: How hard the model thinks, a level's name.
+            model_resolver: Turns a name into a model, for `set_model`.
+            max_turns: Completions of one submission at most, from 1.
+            tool_execution_mode: ``"sequential"`` runs every call by itself.
+            cwd: Where the tools' relative paths begin; the process's where None.
+            stream: Gives the events of one completion.
+
+        Raises:
+            CallerError: `max_turns` is less than 1.
+        """
+        check_max_turns(max_turns)
+        self._cwd = Path.cwd() if cwd is None else cwd
+        self._resolver = model_resolver
+        self._ui = ExtensionUI()
+        context = ToolContext(
+            ui=self._ui, signal=AbortSignal(), submission_id=None, cwd=self._cwd
+        )
+        spec = LoopSpec(
+            model=model,
+            tool_context=context,
+            system_prompt=system_prompt,
+            tools=tuple(tools or ()),
+            options=StreamOptions(reasoning=reasoning),
+            max_turns=max_turns,
+            tool_execution_mode=tool_execution_mode,
+        )
+        self._runner = TurnRunner(
+            session_log, spec, stream=stream, api_key=api_key, cwd=self._cwd
+        )
+        self._admission = Admission(self._runner)
+
+    @property
+    def session_log(self) -> SessionLog:
+        """The log that the conversation is kept in."""
+        return self._runner.log
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first, unless a submission says otherwise."""
+        return self._runner.spec.system_prompt
+
+    @property
+    def messages(self) -> list[Message]:
+        """A copy of the conversation at the cursor; empty before the root."""
+        return copy.deepcopy(self._runner.context())
+
+    @property
+    def state(self) -> SessionState:
+        """The session as it is, its entries copied."""
+        log, model = self._runner.log, self._runner.spec.model
+        return SessionState(
+            entries=tuple(log.entries()),
+            session_path=log.id,
+            active_entry_id=log.cursor,
+            model=model.id,
+            model_name=model.name,
+            cwd=str(self._cwd),
+            system_prompt=self.system_prompt,
+            session_name=getattr(log, "session_name", None),
+        )
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a turn runs; true until an aborted one has unwound."""
+        return self._admission.is_running
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the turn in flight was told to stop."""
+        return self.is_streaming and self._runner.signal.is_aborted()
+
+    @property
+    def is_addressable(self) -> bool:
+        """Whether the log can be opened again later."""
+        return session_log_is_addressable(self._runner.log)
+
+    @property
+    def turn_lock(self) -> asyncio.Lock:
+        """The lock that a turn holds; never take it from within a turn."""
+        return self._admission.lock
+
+    @property
+    def side_usage(self) -> dict[str, int]:
+        """Tokens spent outside the loop so far, a copy."""
+        return self._runner.ledger.side
+
+    async def submit(
+        self,
+        sub: Submission,
+        *,
+        context: Sequence[Message] | None = None,
+        on_admitted: Callable[[], None] | None = None,
+        settings: TurnSettings | None = None,
+    ) -> SubmissionResult:
+        """Take a submission, run its turn, and give the result.
+
+        Args:
+            sub: What is asked, by whom, and what to do if a turn is running.
+            context: The conversation to use in place of the session's.
+            on_admitted: Called once when the turn is certain to run; must not raise.
+            settings: For this turn only.
+
+        Returns:
+            The turn's messages, or why the submission was refused.
+
+        Raises:
+            RuntimeError: Called from a foreign loop, or from within the running turn.
+            LimitError: Submissions caused submissions too deep.
+            NotImplementedError: The strategy is not available.
+            Exception: What ended the turn; what was produced until then is stored,
+                and the session takes the next submission.
+        """
+        return await self._admission.submit(
+            TurnRequest(
+                submission=sub,
+                settings=settings or TurnSettings(),
+                context=context,
+                on_admitted=on_admitted,
+            )
+        )
+
+    def submit_threadsafe(
+        self,
+        sub: Submission,
+        *,
+        context: Sequence[Message] | None = None,
+        settings: TurnSettings | None = None,
+    ) -> concurrent.futures.Future[SubmissionResult]:
+        """Submit from another thread; the arguments are those of `submit`.
+
+        Cancelling the future keeps the turn from running until it is taken up.
+
+        Raises:
+            RuntimeError: The session has no live loop, or it is the calling one.
+        """
+        return self._admission.submit_threadsafe(
+            TurnRequest(
+                submission=sub, settings=settings or TurnSettings(), context=context
+            )
+        )
+
+    async def prompt(
+        self,
+        text: str,
+        images: list[ImageBlock] | None = None,
+        context: Sequence[Message] | None = None,
+    ) -> list[Message]:
+        """Ask as a person at the keyboard would, and give the turn's messages."""
+        submission = Submission(
+            text=text,
+            source="interactive",
+            submitter="human",
+            submission_id=uuid.uuid4().hex,
+            images=images,
+            multitask_strategy="enqueue",
+            expand_commands=True,
+            allow_user_input=True,
+        )
+        return (await self.submit(submission, context=context)).messages
+
+    async def continue_conversation(self) -> list[Message]:
+        """Run the loop again without a new message, and give what it added.
+
+        Raises:
+            RuntimeError: A turn is in flight.
+        """
+        return await self._admission.go_on()
+
+    def abort(self) -> None:
+        """End the turn in flight; from any thread. What was produced is kept."""
+        self._runner.abort()
+
+    def subscribe(self, handler: Callable[[AgentEvent], object]) -> Callable[[], None]:
+        """Call `handler` with every event; gives the function that ends that."""
+        return self._runner.hub.subscribe(handler)
+
+    def subscribe_channel(
+        self, channel: str, handler: Callable[..., object]
+    ) -> Callable[[], None]:
+        """Call `handler` for each call on a channel that carries no agent events.
+
+        ``submission_start`` has the keywords submission, text and images,
+        ``submission_end`` submission and side_usage.
+        """
+        return self._runner.hub.bus.on(channel, handler)
+
+    def get_model(self) -> ModelSummary:
+        """Give the id, provider and window of the model in use."""
+        model = self._runner.spec.model
+        return {
+            "id": model.id,
+            "provider": model.provider,
+            "context_window": model.context_window,
+        }
+
+    def set_model(self, name: str) -> ModelSummary:
+        """Answer by the model of this name from the next turn on.
+
+        Raises:
+            RuntimeError: No resolver is bound.
+            Exception: What the resolver raises for an unknown name.
+        """
+        if self._resolver is None:
+            msg = f"no resolver can find model {name!r}; call set_model_resolver first"
+            raise RuntimeError(msg)
+        model = self._resolver(name)
+        self._runner.set_spec(replace(self._runner.spec, model=model))
+        return self.get_model()
+
+    def set_model_resolver(self, resolver: Callable[[str], Model]) -> None:
+        """Let `set_model` find models through `resolver`."""
+        self._resolver = resolver
+
+    def get_usage(self) -> UsageDict | None:
+        """Give the newest completion's usage, a copy; None before the first."""
+        return self._runner.ledger.latest
+
+    def record_side_usage(self, usage: Mapping[str, int]) -> None:
+        """Add the tokens of a completion outside the loop."""
+        self._runner.ledger.record_side(usage)
+
+    def get_last_assistant_text(self) -> str | None:
+        """Give the newest answer's text, stripped, or None where there is none."""
+        return last_assistant_text(self._runner.context())
+
+    def get_session_name(self) -> str | None:
+        """Give the session's stored name; None if it was never named.
+
+        Raises:
+            RuntimeError: The log has no place for a name.
+        """
+        log = self._runner.log
+        if not hasattr(log, "session_name"):
+            msg = f"the log of session {log.id} cannot keep a name; store it in a file"
+            raise RuntimeError(msg)
+        name: str | None = log.session_name
+        return name
+
+    def set_session_name(self, name: str) -> None:
+        """Name the session; the name is stored and no model reads it.
+
+        Raises:
+            CallerError: The name is empty.
+            RuntimeError: The log has no place for a name.
+        """
+        if not name:
+            msg = f"session name {name!r} is empty; give at least one character"
+            raise CallerError(msg)
+        log = self._runner.log
+        append = getattr(log, "append_session_info", None)
+        if append is None:
+            msg = f"the log of session {log.id} cannot keep a name; store it in a file"
+            raise RuntimeError(msg)
+        append(name)
+
+    async def emit_session_start(self, reason: str = "startup") -> None:
+        """Claim the running loop for the session, and announce its start."""
+        self._admission.bind_loop()
+        await self._emit_lifecycle("session_start", reason)
+
+    async def emit_session_shutdown(self, reason: str = "quit") -> None:
+        """End the turn and all that other threads submitted, and announce it."""
+        await self._admission.close()
+        await self._emit_lifecycle("session_shutdown", reason)
+
+    def set_ui_delegate(self, delegate: UiDelegate | None) -> None:
+        """Show dialogs through `delegate`; None for nobody."""
+        self._ui.set_delegate(delegate)
+
+    def set_headless_ui_defaults(self, policy: Mapping[str, str]) -> None:
+        """Replace the answers that dialogs have where nobody is asked.
+
+        Raises:
+            CallerError: A dialog or an answer is unknown; the old policy stays.
+        """
+        self._ui.set_headless_defaults(policy)
+
+    async def _emit_lifecycle(self, kind: str, reason: str) -> None:
+        event = {"type": kind, "session": self, "reason": reason}
+        await self._runner.hub.bus.emit_channel(kind, event)

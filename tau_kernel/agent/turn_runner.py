@@ -1,0 +1,213 @@
+"""One admitted turn: its settings, its prompt, its loop, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tau_kernel.messages import (
+    AbortSignal,
+    Message,
+    UserMessage,
+    message_text,
+    user_message,
+)
+from tau_kernel.submissions import AgentEvent, Submission
+from tau_kernel.tree import SessionLog
+
+from .agent_loop import run_agent_loop
+from .event_hub import EventHub
+from .loop_types import DeliveredMessage, Emit, LoopPorts, LoopSpec, StreamFunction
+from .steering import OpenedSteering, Steering
+from .turn_record import TurnRecord, lost_results
+from .turn_settings import TurnSettings, apply_settings
+from .turn_tasks import TurnTasks
+from .usage_ledger import UsageLedger
+
+__all__ = ["TurnRequest", "TurnRunner"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """An admitted submission and what goes with it.
+
+    Args:
+        submission: What was asked.
+        settings: For this turn only.
+        context: The conversation to use in place of the session's.
+        on_admitted: Called once, when nothing can keep the turn from running.
+    """
+
+    submission: Submission
+    settings: TurnSettings
+    context: Sequence[Message] | None = None
+    on_admitted: Callable[[], None] | None = None
+
+
+class TurnRunner:
+    """Runs turns on one log, one at a time; who may start one is admission's."""
+
+    def __init__(
+        self,
+        log: SessionLog,
+        spec: LoopSpec,
+        *,
+        stream: StreamFunction,
+        api_key: str | None,
+        cwd: Path,
+    ) -> None:
+        """Run `spec` over `log`.
+
+        Args:
+            log: Where everything is kept.
+            spec: What a turn runs unless its settings say otherwise.
+            stream: Gives the events of one completion.
+            api_key: For the provider of the session's model.
+            cwd: Where the tools' relative paths begin.
+        """
+        self.log = log
+        self.spec = spec
+        self.ledger = UsageLedger()
+        self.hub = EventHub(self.ledger)
+        self.tasks = TurnTasks()
+        self.steering = Steering()
+        self.signal = AbortSignal()
+        self.record = TurnRecord(log, cwd)
+        self._stream = stream
+        self._api_key = api_key
+
+    def set_spec(self, spec: LoopSpec) -> None:
+        """Run `spec` from the next turn on."""
+        self.record.note_model(spec)
+        self.spec = spec
+
+    def context(self) -> list[Message]:
+        """Give the conversation at the cursor, empty before the root; not copied."""
+        cursor = self.log.cursor
+        return [] if cursor is None else list(self.log.view().context_for(cursor))
+
+    def renew_signal(self) -> None:
+        """Give the turn that begins a signal of its own."""
+        self.signal = AbortSignal()
+
+    def abort(self) -> None:
+        """End the running turn at once, and drop what waits to join it."""
+        self.signal.abort()
+        self.steering.clear()
+
+    async def run(self, request: TurnRequest) -> list[Message]:
+        """Run one turn and give what it added after the prompt.
+
+        Raises:
+            Exception: What the loop raised; what was produced until then is stored.
+        """
+        submission, settings = request.submission, request.settings
+        spec = self._spec_of(submission, settings)
+        if settings.place is not None:
+            settings.place(self.log)
+        if request.on_admitted is not None:
+            request.on_admitted()
+        spent_before = self.ledger.side
+        await self.hub.bus.emit_channel(
+            "submission_start",
+            submission=submission,
+            text=submission.text,
+            images=submission.images,
+        )
+        try:
+            return await self._converse(request, spec)
+        finally:
+            await self.hub.bus.emit_channel(
+                "submission_end",
+                submission=submission,
+                side_usage=self.ledger.side_since(spent_before),
+            )
+
+    async def go_on(self) -> list[Message]:
+        """Run the loop from the cursor without a prompt; its events bear no stamp."""
+        spec = apply_settings(self.spec, TurnSettings(), api_key=self._api_key)
+        context = self.context()
+        emit = self.hub.emitter(None)
+        with_answers = [*context, *self.record.answer_lost_calls(context)]
+        return await self._loop(with_answers, spec, emit, is_kept=True)
+
+    async def _converse(self, request: TurnRequest, spec: LoopSpec) -> list[Message]:
+        submission = request.submission
+        prompt = user_message(submission.text, submission.images)
+        emit = self.hub.emitter(submission)
+        context = self._context_of(request)
+        try:
+            if submission.store_history:
+                lost = self.record.answer_lost_calls(context)
+                provenance = request.settings.provenance
+                self.record.open_turn(submission, spec, self.spec, provenance)
+                self.record.prompt(prompt)
+            else:
+                lost = lost_results(context)
+        except Exception as error:
+            await _report_unstarted(emit, error)
+            raise
+        return await self._loop(
+            [*context, *lost, prompt], spec, emit, is_kept=submission.store_history
+        )
+
+    async def _loop(
+        self, context: Sequence[Message], spec: LoopSpec, emit: Emit, *, is_kept: bool
+    ) -> list[Message]:
+        ports = LoopPorts(
+            emit=emit,
+            record=self.record.message if is_kept else _keep_nothing,
+            signal=self.signal,
+            stream=self._stream,
+            steer=OpenedSteering(waiting=self.steering, store=self._store_steered),
+            tasks=self.tasks,
+        )
+        try:
+            outcome = await run_agent_loop(context, spec, ports)
+        finally:
+            if is_kept:
+                self.record.sync()
+        return list(outcome.messages)
+
+    def _spec_of(self, submission: Submission, settings: TurnSettings) -> LoopSpec:
+        spec = apply_settings(self.spec, settings, api_key=self._api_key)
+        context = replace(spec.tool_context, submission_id=submission.submission_id)
+        return replace(spec, tool_context=context)
+
+    def _context_of(self, request: TurnRequest) -> list[Message]:
+        if request.context is None:
+            return self.context()
+        given = list(request.context)
+        # A head that keeps its own list has often added the prompt to it already.
+        last = given[-1] if given else None
+        if last is not None and last["role"] == "user":
+            text = message_text(last)
+            return given[:-1] if text == request.submission.text else given
+        return given
+
+    def _store_steered(self, submission: Submission) -> DeliveredMessage:
+        message: UserMessage = user_message(submission.text, submission.images)
+        entry_id = None
+        if submission.store_history:
+            self.record.open_turn(submission, self.spec, self.spec, {})
+            entry_id = self.record.prompt(message)
+        return DeliveredMessage(message=message, entry_id=entry_id)
+
+
+def _keep_nothing(message: Message) -> None:
+    del message
+
+
+async def _report_unstarted(emit: Emit, error: Exception) -> None:
+    await emit(AgentEvent(type="agent_start"))
+    words = f"{type(error).__name__}: {error}"
+    await emit(
+        AgentEvent(
+            type="agent_end",
+            messages=(),
+            end_reason="error",
+            is_error=True,
+            error=words,
+        )
+    )

@@ -1,0 +1,125 @@
+"""What one submission may set for its own turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tau_kernel.errors import CallerError
+from tau_kernel.extensions import AgentTool
+from tau_kernel.messages import JsonObject, JsonValue, dump_line
+from tau_kernel.models import Model, ReasoningLevel
+from tau_kernel.tree import SessionLog
+
+from .loop_types import LoopSpec
+
+__all__ = ["TurnSettings", "apply_settings", "check_max_turns", "settings_digest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSettings:
+    """Settings of one turn; None leaves what the session has.
+
+    Args:
+        model: Who answers.
+        system_prompt: What the model is told first.
+        tools: Names of the session's tools that it may call; empty for none.
+        temperature: As the provider takes it.
+        seed: For providers that sample reproducibly.
+        max_tokens: Of one completion, at most.
+        reasoning: How hard the model thinks, a level's name.
+        max_turns: Completions at most, from 1.
+        place: Called with the log once the turn is admitted and before anything is
+            written; it may move the cursor.
+        provenance: What else the stored ``submission`` entry shall say.
+    """
+
+    model: Model | None = None
+    system_prompt: str | None = None
+    tools: tuple[str, ...] | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    reasoning: ReasoningLevel | None = None
+    max_turns: int | None = None
+    place: Callable[[SessionLog], None] | None = None
+    provenance: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that allows no turn."""
+        check_max_turns(self.max_turns)
+
+
+def check_max_turns(max_turns: int | None) -> None:
+    """Refuse a limit under one.
+
+    Raises:
+        CallerError: `max_turns` is less than 1.
+    """
+    if max_turns is not None and max_turns < 1:
+        msg = f"max_turns is {max_turns!r}; give 1 or more, or None for no limit"
+        raise CallerError(msg)
+
+
+def apply_settings(
+    spec: LoopSpec, settings: TurnSettings, *, api_key: str | None
+) -> LoopSpec:
+    """Give `spec` with what `settings` sets.
+
+    Args:
+        spec: What the session would run.
+        settings: The turn's own.
+        api_key: The session's key; it goes only to the provider that it is for.
+
+    Raises:
+        CallerError: `settings` names a tool that the session does not have.
+    """
+    model = settings.model or spec.model
+    options = spec.options
+    for name in ("temperature", "seed", "max_tokens", "reasoning"):
+        if (value := getattr(settings, name)) is not None:
+            options = replace(options, **{name: value})
+    if model.provider == spec.model.provider:
+        options = replace(options, api_key=api_key)
+    prompt = settings.system_prompt
+    return replace(
+        spec,
+        model=model,
+        options=options,
+        system_prompt=spec.system_prompt if prompt is None else prompt,
+        tools=_chosen(spec.tools, settings.tools),
+        max_turns=settings.max_turns or spec.max_turns,
+    )
+
+
+def settings_digest(spec: LoopSpec) -> str:
+    """Give the SHA-256, in hex, of what decides a turn beside its messages."""
+    options = spec.options
+    record: JsonObject = {
+        "max_tokens": options.max_tokens,
+        "max_turns": spec.max_turns,
+        "model": spec.model.id,
+        "provider": spec.model.provider,
+        "reasoning": options.reasoning,
+        "seed": options.seed,
+        "system_prompt": spec.system_prompt,
+        "temperature": options.temperature,
+        "tools": [
+            {"description": tool.description, "name": tool.name} for tool in spec.tools
+        ],
+    }
+    return hashlib.sha256(dump_line(record)).hexdigest()
+
+
+def _chosen(
+    tools: Sequence[AgentTool], names: tuple[str, ...] | None
+) -> tuple[AgentTool, ...]:
+    if names is None:
+        return tuple(tools)
+    known = {tool.name: tool for tool in tools}
+    for name in names:
+        if name not in known:
+            msg = f"no tool is named {name!r}; this session has {sorted(known)}"
+            raise CallerError(msg)
+    return tuple(known[name] for name in names)
