@@ -1,0 +1,195 @@
+"""The kernel's conversation: opened on its own thread, with the first prompt.
+
+Everything here that touches the session runs on the session's thread; the kernel's
+main thread only waits for futures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tau_kernel.agent import AgentSession
+from tau_kernel.config import Config, load_config
+from tau_kernel.errors import ConfigError
+from tau_kernel.extensions import AgentTool, UiDelegate
+from tau_kernel.messages import JsonObject
+from tau_kernel.models import (
+    Model,
+    ModelSettings,
+    default_model_name,
+    resolve_model,
+)
+from tau_kernel.sdk import SessionConfig, create_agent_session
+from tau_kernel.sessions import FileSession, FileSessionCatalog
+from tau_kernel.tools import BUILTIN_TOOLS
+from tau_kernel.tree import InMemorySessionLog, SessionLog
+
+from .session_thread import SessionThread
+
+__all__ = ["Conversation", "ConversationOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationOptions:
+    """What the kernel was started with.
+
+    Args:
+        model: A model's name in place of the configured default.
+        home: The folder in place of ``TAU_HOME``.
+        tools: Tools beside the built-in ones, each as ``"package.module:name"``.
+    """
+
+    model: str | None = None
+    home: str | None = None
+    tools: Sequence[str] = ()
+
+
+class Conversation:
+    """One session and the file it is kept in; opened once, when it is first needed."""
+
+    def __init__(
+        self, thread: SessionThread, options: ConversationOptions, dialogs: UiDelegate
+    ) -> None:
+        """Prepare a conversation that does not exist yet."""
+        self.thread = thread
+        self._options = options
+        self._dialogs = dialogs
+        self._session: AgentSession | None = None
+        self._opening = asyncio.Lock()
+        self._chosen = options.model
+        self._unrecorded: list[JsonObject] = []
+
+    @property
+    def session(self) -> AgentSession | None:
+        """The session, or None before the first prompt."""
+        return self._session
+
+    def config(self) -> Config:
+        """Read the configuration afresh, so that a mended file counts at once.
+
+        Raises:
+            ConfigError: The file or a variable is wrong.
+        """
+        environ = dict(os.environ)
+        if self._options.home:
+            environ["TAU_HOME"] = self._options.home
+        return load_config(environ)
+
+    def model(self, name: str | None, config: Config) -> Model:
+        """Find the model that a cell names, or else the default one.
+
+        Raises:
+            ConfigError: No such model, or none is configured.
+        """
+        chosen = name or self._chosen
+        if not chosen:
+            chosen = default_model_name(config.environ_model, config.default_model)
+        return resolve_model(chosen, _settings(config))
+
+    def choose_model(self, name: str) -> None:
+        """Let cells that name no model use this one, which must exist."""
+        self._chosen = name
+
+    def model_names(self) -> list[str]:
+        """Give the names that a cell may choose from; none if the file is broken."""
+        try:
+            return ["echo", "local", *self.config().models]
+        except ConfigError:
+            return ["echo", "local"]
+
+    def tool_names(self) -> list[str]:
+        """Give the names of the tools that a cell may choose from."""
+        loaded = [_load_tool(spec).name for spec in self._options.tools]
+        return [*(tool.name for tool in BUILTIN_TOOLS), *loaded]
+
+    async def open(
+        self, model: Model, config: Config, *, is_kept: bool = True
+    ) -> AgentSession:
+        """Give the session; create it with its file when first something is kept.
+
+        Args:
+            model: Who answers from the start.
+            config: What else the session is made of.
+            is_kept: Whether this submission leaves a trace; if it does not and there
+                is no session, it gets one that is forgotten.
+
+        Raises:
+            ConfigError: A tool cannot be loaded.
+            StorageError: The home cannot be written.
+        """
+        async with self._opening:
+            if self._session is None and not is_kept:
+                return await self._begin(model, config, InMemorySessionLog())
+            if self._session is None:
+                self._session = await self._begin(model, config, None)
+                for data in self._unrecorded:
+                    self._session.session_log.append_custom_entry("cell", data)
+                self._unrecorded.clear()
+            return self._session
+
+    async def _begin(
+        self, model: Model, config: Config, log: SessionLog | None
+    ) -> AgentSession:
+        cwd = Path.cwd()
+        # Before the file exists: a tool that cannot be loaded must leave none behind.
+        tools = tuple(_load_tool(spec) for spec in self._options.tools)
+        if log is None:
+            log = FileSessionCatalog(config.home / "sessions").create(
+                str(cwd), model.id, model.provider, name=None
+            )
+        session = create_agent_session(
+            SessionConfig(
+                model=model,
+                log=log,
+                system_prompt=config.system_prompt or "",
+                tools=(*BUILTIN_TOOLS, *tools),
+                cwd=cwd,
+                model_resolver=lambda name: self.model(name, self.config()),
+            )
+        )
+        session.set_ui_delegate(self._dialogs)
+        session.set_headless_ui_defaults(dict(config.ui_defaults))
+        await session.emit_session_start("startup")
+        return session
+
+    async def record_python(self, data: JsonObject) -> None:
+        """Keep beside the conversation that a Python cell ran; never model input.
+
+        What runs before the first prompt is written with that.
+        """
+        if self._session is None:
+            self._unrecorded.append(data)
+        else:
+            self._session.session_log.append_custom_entry("cell", data)
+
+    async def close(self) -> None:
+        """End the turn, sync the file and release its lock."""
+        session = self._session
+        if session is None:
+            return
+        await session.emit_session_shutdown("quit")
+        if isinstance(session.session_log, FileSession):
+            session.session_log.sync()
+            session.session_log.close()
+
+
+def _settings(config: Config) -> dict[str, ModelSettings]:
+    return {name: ModelSettings(**entry) for name, entry in config.models.items()}
+
+
+def _load_tool(spec: str) -> AgentTool:
+    module_name, _, name = spec.partition(":")
+    try:
+        return cast("AgentTool", getattr(importlib.import_module(module_name), name))
+    except (ImportError, AttributeError) as error:
+        msg = (
+            f"tool {spec!r} cannot be loaded: {error}\n"
+            "name it as package.module:attribute, importable by this kernel"
+        )
+        raise ConfigError(msg) from error
