@@ -6,6 +6,7 @@ accepts, becomes U+FFFD.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Final, cast
@@ -19,6 +20,7 @@ from .usage import JsonObject, JsonValue
 __all__ = ["clean_json", "clean_text", "dump_line", "load_line"]
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**64 - 1
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
@@ -100,10 +102,17 @@ def dump_line(record: JsonObject) -> bytes:
 def load_line(line: bytes) -> JsonObject:
     """Decode one line that must hold one JSON object.
 
+    An escaped lone surrogate, which some writers leave in, is read as U+FFFD.
+
     Raises:
         ValueError: The line is no JSON, or no object.
     """
-    record = orjson.loads(line)
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if _ESCAPED_SURROGATE.search(line) is None:
+            raise
+        record = clean_json(json.loads(line), "line")
     if not isinstance(record, dict):
         msg = f"expected a JSON object, found {type(record).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one error type for a bad line
