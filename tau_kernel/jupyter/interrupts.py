@@ -11,9 +11,9 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 
-__all__ = ["Interrupts"]
+__all__ = ["Interrupts", "is_raised_in"]
 
 
 class Interrupts:
@@ -60,3 +60,8 @@ class Interrupts:
             self._in_user_code = False
             raise KeyboardInterrupt
         self._loop.call_soon_threadsafe(self.interrupt)
+
+
+def is_raised_in(code: CodeType) -> bool:
+    """Say whether a frame of `code` is the handler, which no traceback should show."""
+    return code is Interrupts._on_signal.__code__  # noqa: SLF001 - of this module

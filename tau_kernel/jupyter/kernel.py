@@ -37,7 +37,7 @@ from .concurrent_kernel import ConcurrentKernel
 from .conversation import Conversation, ConversationOptions
 from .history import CellHistory
 from .outlet import CellOutlet
-from .prompt_run import PromptRun, RerunMode
+from .prompt_run import PromptRun, RerunMode, provenance
 from .python_names import TauNames
 from .render import RenderMode
 from .replies import CellFailure, Reply, error_reply, failure_of, ok_reply
@@ -170,7 +170,8 @@ class TauKernel(ConcurrentKernel):
             case CommandCell():
                 self._count(request)
                 shown = await run_command(cell, self.conversation)
-                self._outlet(request).page(shown)
+                known = provenance(self.conversation.session, None, None)
+                self._outlet(request).page(shown, known)
             case PromptCell():
                 self._count(request)
                 with self.awaiting_prompt():

@@ -71,10 +71,10 @@ class CellOutlet:
         content: JsonObject = {"ename": ename, "evalue": evalue}
         self._send("error", {**content, "traceback": [*traceback]})
 
-    def page(self, text: str) -> None:
-        """Show a note that belongs to no answer."""
+    def page(self, text: str, provenance: JsonObject) -> None:
+        """Show a note beside the answers; `provenance` as with them."""
         bundle: JsonObject = {"text/markdown": text, "text/plain": text}
-        self.display(bundle, {}, uuid.uuid4().hex, update=False)
+        self.display(bundle, {"tau": provenance}, uuid.uuid4().hex, update=False)
 
     def _send(self, kind: str, content: JsonObject) -> None:
         if self._request.silent:

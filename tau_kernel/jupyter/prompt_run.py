@@ -7,11 +7,13 @@ import concurrent.futures
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 from tau_kernel.agent import AgentSession, TurnSettings
 from tau_kernel.errors import CallerError
 from tau_kernel.messages import ImageBlock, JsonObject
+from tau_kernel.models import Model
 from tau_kernel.submissions import AgentEvent, Submission, SubmissionResult
 from tau_kernel.tree import SessionLog
 
@@ -24,7 +26,7 @@ from .placement import Branching, place_rerun, place_start
 from .render import AnswerWriter, RenderMode
 from .replies import failure_of, interrupted
 
-__all__ = ["PromptRun", "RerunMode"]
+__all__ = ["PromptRun", "RerunMode", "provenance"]
 
 RerunMode = Literal["branch", "append"]
 
@@ -117,6 +119,7 @@ class PromptRun:
         session = await self.conversation.open(
             model, config, is_kept=self.request.store_history
         )
+        known = provenance(session, self.submission_id, model)
         settings = TurnSettings(
             model=model,
             system_prompt=self.options.system,
@@ -125,21 +128,12 @@ class PromptRun:
             seed=self.options.seed,
             max_tokens=self.options.max_tokens,
             reasoning=self.options.reasoning,
-            place=self._place(),
+            place=self._place(known),
             provenance={
                 "code": self.request.code,
                 "execution_count": self.request.execution_count,
             },
         )
-        known: JsonObject = {
-            "session_id": session.session_log.id,
-            "submission_id": self.submission_id,
-            "entry_id": None,
-            "source": "interactive",
-            "submitter": "human",
-            "model": model.name,
-            "usage": None,
-        }
         writer = AnswerWriter(
             self.outlet,
             asyncio.get_running_loop(),
@@ -147,7 +141,10 @@ class PromptRun:
             mode=self.mode,
             remote_images=config.remote_images,
         )
-        return await self._shown(session, settings, writer)
+        result = await self._shown(session, settings, writer)
+        if result.accepted and self.options.strategy == "steer" and not result.messages:
+            self.outlet.page("*Sent into the running turn.*", known)
+        return result
 
     async def _shown(
         self, session: AgentSession, settings: TurnSettings, writer: AnswerWriter
@@ -191,22 +188,38 @@ class PromptRun:
             correlation=self.request.correlation,
         )
 
-    def _place(self) -> Callable[[SessionLog], None] | None:
+    def _place(self, known: JsonObject) -> Callable[[SessionLog], None] | None:
         if not self.request.store_history:
             return None
         if self.options.from_ is not None:
             return place_start(self.options.from_)
         if self.rerun == "branch" and self.request.cell_id is not None:
-            return place_rerun(self.request.cell_id, self._tell)
+            return place_rerun(self.request.cell_id, partial(self._tell, known))
         return None
 
-    def _tell(self, branching: Branching) -> None:
+    def _tell(self, known: JsonObject, branching: Branching) -> None:
         if branching.left:
             turns = "turn stays" if branching.left == 1 else "turns stay"
             self.outlet.page(
                 f"*{branching.left} later {turns} on the old branch; "
-                f"`%%tau from={branching.tip}` goes on there.*"
+                f"`%%tau from={branching.tip}` goes on there.*",
+                known,
             )
+
+
+def provenance(
+    session: AgentSession | None, submission_id: str | None, model: Model | None
+) -> JsonObject:
+    """Give what an output of a cell says of its origin, for ``metadata.tau``."""
+    return {
+        "session_id": None if session is None else session.session_log.id,
+        "submission_id": submission_id,
+        "entry_id": None,
+        "source": "interactive",
+        "submitter": "human",
+        "model": None if model is None else model.name,
+        "usage": None,
+    }
 
 
 class _Outcome:

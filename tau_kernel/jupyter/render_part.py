@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerPart", "PartContent", "Shown", "message_size"]
 
-#: Bytes that a message has besides its content: headers, signature, frames.
-_ENVELOPE: Final = 400
+#: Bytes that a display has around its forms and metadata: two headers, the signature,
+#: the topic, the frames, and what a server adds on a websocket.
+_ENVELOPE: Final = 800
 
 PartContent: TypeAlias = str | Thinking | ToolCall
 Shown: TypeAlias = dict[str, str]
@@ -78,9 +79,6 @@ class AnswerPart:
 
 
 def message_size(shown: Shown, metadata: JsonObject) -> int:
-    """Give about how many bytes a display with this content takes."""
-    return (
-        sum(len(text.encode()) for text in shown.values())
-        + len(json.dumps(metadata))
-        + _ENVELOPE
-    )
+    """Give about how many bytes a display with this content takes on the wire."""
+    content = json.dumps([shown, metadata], ensure_ascii=False)
+    return len(content.encode("utf-8", "replace")) + _ENVELOPE

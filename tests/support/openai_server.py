@@ -158,6 +158,11 @@ class OpenAIServer:
                 _Reply(status=status, headers=headers or {}, body=body)
             )
 
+    def drop_replies(self) -> None:
+        """Forget the replies that no request has taken."""
+        with self._changed:
+            self._replies.clear()
+
     def wait_for_request(self, number: int = 1) -> Request:
         """Give the request of this number, from 1, waiting until it has come."""
         with self._changed:
