@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard, cast
 
+from jsonschema_rs import Draft202012Validator
+
 from tau_kernel.extensions import AgentToolResult
 from tau_kernel.messages import clean_json, dump_line
 
@@ -52,14 +54,12 @@ def tool_result_of(tool_name: str, returned: object) -> AgentToolResult:
 
 def argument_fault(parameters: JsonObject, arguments: JsonObject) -> str | None:
     """Say what is wrong with a call's arguments, or None if they fit the schema."""
-    # jsonschema takes as long to load as the rest of the agent; most turns call no tool
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
-
-    fault = best_match(Draft202012Validator(parameters).iter_errors(arguments))
+    faults = Draft202012Validator(parameters).iter_errors(arguments)
+    # The outermost one explains those within.
+    fault = min(faults, key=lambda one: len(one.instance_path), default=None)
     if fault is None:
         return None
-    where = "".join(f"[{part!r}]" for part in fault.absolute_path)
+    where = "".join(f"[{part!r}]" for part in fault.instance_path)
     return f"arguments{where}: {fault.message}"
 
 

@@ -179,8 +179,8 @@ class ExtensionUI:
         )
         msg = (
             f"{method} dialog {title!r} cannot be shown: {cause}\n"
-            f"configure its answer (--ui-defaults {method}="
-            f"{min(HEADLESS_DIALOG_ANSWERS[method])}), or allow user input"
+            f"configure its answer (ui_defaults in config.json, or --ui-defaults "
+            f"{method}={min(HEADLESS_DIALOG_ANSWERS[method])}), or allow user input"
         )
         raise HeadlessDialogError(msg)
 

@@ -96,7 +96,11 @@ def _asked(message: Message, *, is_first: bool) -> ModelRequestPart:
             content = message["content"]
             if isinstance(content, str):
                 return UserPromptPart(content)
-            return UserPromptPart(list(_inputs(content)))
+            inputs = list(_inputs(content))
+            if len(inputs) == 1 and isinstance(inputs[0], str):
+                # Some compatible services take plain prompts as strings only.
+                return UserPromptPart(inputs[0])
+            return UserPromptPart(inputs)
 
 
 def _returned(message: ToolResultMessage) -> ToolReturnPart:
