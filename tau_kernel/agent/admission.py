@@ -24,7 +24,42 @@ __all__ = ["Admission"]
 
 _BUSY: Final = "a turn is already in flight"
 _STALE: Final = "the turn to roll back was followed by another one"
+_CLOSED: Final = "the session was shut down while this submission waited"
 _AVAILABLE: Final = ("reject", "enqueue", "steer", "rollback")
+
+
+class _Slot:
+    """The place of the one turn, on one event loop, and who waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self._waiting = 0
+        self._closings = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs, or one is about to.
+
+        Between the end of a turn and the start of one that waits, the lock is free.
+        """
+        return self.lock.locked() or self._waiting > 0
+
+    async def take(self) -> bool:
+        """Wait for the slot; false, without it, if it was closed meanwhile."""
+        closings = self._closings
+        self._waiting += 1
+        try:
+            await self.lock.acquire()
+        finally:
+            self._waiting -= 1
+        if self._closings == closings:
+            return True
+        self.lock.release()
+        return False
+
+    def close(self) -> None:
+        """Turn away who waits; who comes later is welcome."""
+        self._closings += 1
 
 
 class Admission:
@@ -38,7 +73,12 @@ class Admission:
         self._turn_count = 0
         self._leaf_before_turn: str | None = None
         self._marshalled: dict[str, asyncio.Task[None]] = {}
-        self.lock = asyncio.Lock()
+        self._slot = _Slot()
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """The lock that a turn holds."""
+        return self._slot.lock
 
     @property
     def is_running(self) -> bool:
@@ -59,6 +99,9 @@ class Admission:
         if self._loop is not None and self._loop is not here and _lives(self._loop):
             msg = "this session lives on another event loop; use submit_threadsafe"
             raise RuntimeError(msg)
+        if self._loop is not None and self._loop is not here:
+            # A lock stays with its loop, and what ran there runs no more.
+            self._slot, self._turn_task, self._marshalled = _Slot(), None, {}
         self._loop = here
 
     async def submit(self, request: TurnRequest) -> SubmissionResult:
@@ -75,13 +118,14 @@ class Admission:
         request = replace(request, submission=submission)
         self._check_depth(submission)
         self._check_reentrancy()
-        refusal = await self._take_slot(submission)
+        slot = self._slot
+        refusal = await self._take_slot(slot, submission)
         if refusal is not None:
             return refusal
         try:
             messages = await self._in_slot(request)
         finally:
-            self.lock.release()
+            slot.lock.release()
         return SubmissionResult(
             accepted=True, submission_id=submission.submission_id, messages=messages
         )
@@ -119,19 +163,19 @@ class Admission:
             RuntimeError: A turn is in flight, or the calling loop is a foreign one.
         """
         self.bind_loop()
-        if self.lock.locked():
+        if self._slot.is_busy:
             raise RuntimeError(_BUSY)
-        await self.lock.acquire()
-        try:
-            self._enter()
-            return list(await self._runner.go_on())
-        finally:
-            self._turn_task = None
-            self.lock.release()
+        async with self._slot.lock:
+            try:
+                self._enter()
+                return list(await self._runner.go_on())
+            finally:
+                self._turn_task = None
 
     async def close(self) -> None:
-        """Abort the turn, and end what other threads submitted."""
+        """Abort the turn, refuse what waits, end what other threads submitted."""
         self._runner.abort()
+        self._slot.close()
         here = asyncio.current_task()
         tasks = [task for task in self._marshalled.values() if task is not here]
         for task in tasks:
@@ -160,23 +204,22 @@ class Admission:
             )
             raise RuntimeError(msg)
 
-    async def _take_slot(self, submission: Submission) -> SubmissionResult | None:
+    async def _take_slot(
+        self, slot: _Slot, submission: Submission
+    ) -> SubmissionResult | None:
         match submission.multitask_strategy:
-            case "reject":
-                if self.lock.locked():
-                    return _refused(submission, _BUSY)
-                await self.lock.acquire()
-            case "enqueue":
-                await self.lock.acquire()
-            case "steer":
-                if self.lock.locked():
-                    self._runner.steering.put(submission)
-                    return SubmissionResult(
-                        accepted=True, submission_id=submission.submission_id
-                    )
-                await self.lock.acquire()
+            case "reject" if slot.is_busy:
+                return _refused(submission, _BUSY)
+            case "steer" if slot.is_busy:
+                self._runner.steering.put(submission)
+                return SubmissionResult(
+                    accepted=True, submission_id=submission.submission_id
+                )
+            case "reject" | "enqueue" | "steer":
+                if not await slot.take():
+                    return _refused(submission, _CLOSED)
             case "rollback":
-                return await self._roll_back(submission)
+                return await self._roll_back(slot, submission)
             case other:
                 msg = (
                     f"strategy {other!r} is not available; "
@@ -185,21 +228,24 @@ class Admission:
                 raise NotImplementedError(msg)
         return None
 
-    async def _roll_back(self, submission: Submission) -> SubmissionResult | None:
+    async def _roll_back(
+        self, slot: _Slot, submission: Submission
+    ) -> SubmissionResult | None:
         turn, leaf = self._turn_count, self._leaf_before_turn
         was_running = self.is_running
         if was_running:
             self._runner.abort()
-        await self.lock.acquire()
+        if not await slot.take():
+            return _refused(submission, _CLOSED)
         if not was_running:
             return None
         if self._turn_count != turn:
-            self.lock.release()
+            slot.lock.release()
             return _refused(submission, _STALE)
         try:
             self._runner.log.append_navigate(leaf)
         except BaseException:
-            self.lock.release()
+            slot.lock.release()
             raise
         return None
 

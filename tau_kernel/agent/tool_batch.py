@@ -79,7 +79,8 @@ async def run_tool_batch(
 
     Raises:
         Exception: What a tool raised other than `ToolError`, or a `CallerError` for a
-            result that is no JSON, after every call has its answer.
+            result that is no JSON, or what its schema is at fault with, after every
+            call has its answer.
         CancelledError: This task was cancelled; open calls are answered as aborted.
     """
     batch = _Batch([_prepare(call, spec, is_cut_off) for call in calls], spec, ports)
@@ -99,13 +100,35 @@ async def run_tool_batch(
 def _prepare(call: ToolCallBlock, spec: LoopSpec, is_cut_off: bool) -> _Prepared:  # noqa: FBT001 - a fact about the message, passed on
     tool = next((tool for tool in spec.tools if tool.name == call["name"]), None)
     if is_cut_off:
-        words: str | None = _CUT_OFF
+        answer: _Answer | None = _refusal(_CUT_OFF)
     elif tool is None:
-        words = f"Unknown tool: {call['name']}"
+        answer = _refusal(f"Unknown tool: {call['name']}")
     else:
-        words = argument_fault(tool.parameters, call["arguments"])
-    answer = None if words is None else _refusal(words)
+        answer = _fault_of(tool, call)
     return _Prepared(call=call, tool=tool, answer=answer)
+
+
+def _fault_of(tool: AgentTool, call: ToolCallBlock) -> _Answer | None:
+    try:
+        words = argument_fault(tool.parameters, call["arguments"])
+    except Exception as error:  # noqa: BLE001 - kept, and raised when all is stored
+        return _failed(error)
+    return None if words is None else _refusal(words)
+
+
+def _report_unread_failure(task: asyncio.Task[_Answer]) -> None:
+    # After an abort nobody reads the answer; a bug in the tool must not vanish with it.
+    if task.cancelled() or task.exception() is not None:
+        return
+    if (error := task.result().failure) is not None:
+        task.get_loop().call_exception_handler(
+            {"message": "an aborted tool failed", "exception": error, "task": task}
+        )
+
+
+def _failed(error: Exception) -> _Answer:
+    words = f"{type(error).__name__}: {error}"
+    return _Answer(result=AgentToolResult(words, is_error=True), failure=error)
 
 
 def _refusal(words: str, *, blocked: bool = True) -> _Answer:
@@ -186,7 +209,12 @@ class _Batch:
             return item.answer or _refusal(_ABORTED)
         signal = self._ports.signal
         task = self._ports.tasks.start(self._execute(item.tool, item.call))
-        answer = await self._ports.tasks.finish(task, signal)
+        answer: _Answer | None = None
+        try:
+            answer = await self._ports.tasks.finish(task, signal)
+        finally:
+            if answer is None:
+                task.add_done_callback(_report_unread_failure)
         return answer or _refusal(_ABORTED, blocked=False)
 
     async def _execute(self, tool: AgentTool, call: ToolCallBlock) -> _Answer:
@@ -205,9 +233,7 @@ class _Batch:
         except ToolError as error:
             answer = _refusal(str(error), blocked=False)
         except Exception as error:  # noqa: BLE001 - kept, and raised when all is stored
-            words = f"{type(error).__name__}: {error}"
-            failed = AgentToolResult(words, is_error=True)
-            answer = _Answer(result=failed, failure=error)
+            answer = _failed(error)
         finally:
             updates.close()
         await reporter

@@ -63,7 +63,7 @@ class TurnRunner:
             log: Where everything is kept.
             spec: What a turn runs unless its settings say otherwise.
             stream: Gives the events of one completion.
-            api_key: For the provider of the session's model.
+            api_key: For the provider of the model of `spec`, whatever comes later.
             cwd: Where the tools' relative paths begin.
         """
         self.log = log
@@ -75,7 +75,7 @@ class TurnRunner:
         self.signal = AbortSignal()
         self.record = TurnRecord(log, cwd)
         self._stream = stream
-        self._api_key = api_key
+        self._api_keys = {} if api_key is None else {spec.model.provider: api_key}
 
     def set_spec(self, spec: LoopSpec) -> None:
         """Run `spec` from the next turn on."""
@@ -126,7 +126,7 @@ class TurnRunner:
 
     async def go_on(self) -> list[Message]:
         """Run the loop from the cursor without a prompt; its events bear no stamp."""
-        spec = apply_settings(self.spec, TurnSettings(), api_key=self._api_key)
+        spec = apply_settings(self.spec, TurnSettings(), api_keys=self._api_keys)
         context = self.context()
         emit = self.hub.emitter(None)
         with_answers = [*context, *self.record.answer_lost_calls(context)]
@@ -139,17 +139,19 @@ class TurnRunner:
         context = self._context_of(request)
         try:
             if submission.store_history:
-                lost = self.record.answer_lost_calls(context)
+                # The log's own calls: a context that was given may hold others.
+                self.record.answer_lost_calls(self.context())
                 provenance = request.settings.provenance
                 self.record.open_turn(submission, spec, self.spec, provenance)
                 self.record.prompt(prompt)
-            else:
-                lost = lost_results(context)
         except Exception as error:
             await _report_unstarted(emit, error)
             raise
         return await self._loop(
-            [*context, *lost, prompt], spec, emit, is_kept=submission.store_history
+            [*context, *lost_results(context), prompt],
+            spec,
+            emit,
+            is_kept=submission.store_history,
         )
 
     async def _loop(
@@ -171,7 +173,7 @@ class TurnRunner:
         return list(outcome.messages)
 
     def _spec_of(self, submission: Submission, settings: TurnSettings) -> LoopSpec:
-        spec = apply_settings(self.spec, settings, api_key=self._api_key)
+        spec = apply_settings(self.spec, settings, api_keys=self._api_keys)
         context = replace(spec.tool_context, submission_id=submission.submission_id)
         return replace(spec, tool_context=context)
 

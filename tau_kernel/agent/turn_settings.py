@@ -63,14 +63,14 @@ def check_max_turns(max_turns: int | None) -> None:
 
 
 def apply_settings(
-    spec: LoopSpec, settings: TurnSettings, *, api_key: str | None
+    spec: LoopSpec, settings: TurnSettings, *, api_keys: Mapping[str, str]
 ) -> LoopSpec:
     """Give `spec` with what `settings` sets.
 
     Args:
         spec: What the session would run.
         settings: The turn's own.
-        api_key: The session's key; it goes only to the provider that it is for.
+        api_keys: From a provider to its key, which no other provider gets.
 
     Raises:
         CallerError: `settings` names a tool that the session does not have.
@@ -80,8 +80,7 @@ def apply_settings(
     for name in ("temperature", "seed", "max_tokens", "reasoning"):
         if (value := getattr(settings, name)) is not None:
             options = replace(options, **{name: value})
-    if model.provider == spec.model.provider:
-        options = replace(options, api_key=api_key)
+    options = replace(options, api_key=api_keys.get(model.provider))
     prompt = settings.system_prompt
     return replace(
         spec,

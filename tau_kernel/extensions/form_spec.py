@@ -93,12 +93,13 @@ def _field(raw: object) -> FormField:
     name, kind = raw.get("name"), raw.get("kind")
     if not isinstance(name, str) or not name:
         _refuse(f"field name {name!r} is no non-empty string")
-    if kind not in FORM_FIELD_KINDS:
-        _refuse(f"field {name!r} has kind {kind!r}; {sorted(FORM_FIELD_KINDS)}")
+    if not isinstance(kind, str) or kind not in FORM_FIELD_KINDS:
+        kinds = sorted(FORM_FIELD_KINDS)
+        _refuse(f"field {name!r} has kind {kind!r}; take one of {kinds}")
     label = raw.get("label", name)
     if not isinstance(label, str):
         _refuse(f"field {name!r} has label {label!r}, which is no string")
-    field: FormField = {"name": name, "kind": cast("str", kind), "label": label}
+    field: FormField = {"name": name, "kind": kind, "label": label}
     if "default" in raw:
         field["default"] = cast("JsonValue", raw["default"])
     options = raw.get("options")

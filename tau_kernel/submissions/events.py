@@ -129,9 +129,12 @@ class AgentEvent:
         """Build the event that `to_dict` wrote.
 
         Raises:
-            CallerError: A field is unknown, or the type is.
+            CallerError: A field is unknown, or the type is unknown or missing.
         """
         known = {spec.name for spec in fields(cls)}
+        if "type" not in record:
+            msg = f"an event without a type; give one of {sorted(_EVENT_TYPES)}"
+            raise CallerError(msg)
         if unknown := sorted(record.keys() - known):
             msg = f"an event has no field {unknown[0]!r}; it has {sorted(known)}"
             raise CallerError(msg)
@@ -172,7 +175,7 @@ class EventBus:
             The function that takes the handler off again; calling it twice is fine.
         """
         self._listeners.setdefault(channel, []).append(handler)
-        return lambda: self.off(channel, handler)
+        return _once(lambda: self.off(channel, handler))
 
     def off(self, channel: str, handler: Listener) -> None:
         """Take one registration of `handler` off `channel`, if there is one."""
@@ -184,11 +187,7 @@ class EventBus:
         """Call `listener` with exception and channel when a handler raises."""
         self._error_listeners.append(listener)
 
-        def undo() -> None:
-            if listener in self._error_listeners:
-                self._error_listeners.remove(listener)
-
-        return undo
+        return _once(lambda: self._error_listeners.remove(listener))
 
     def has_listeners(self, channel: str) -> bool:
         """Whether somebody listens on `channel` itself; ``"all"`` does not count."""
@@ -228,6 +227,17 @@ class EventBus:
             except Exception as second:  # noqa: BLE001 - a reporter may fail as well
                 _print_failure(error, channel)
                 _print_failure(second, f"{channel} (error listener)")
+
+
+def _once(undo: Callable[[], None]) -> Callable[[], None]:
+    # A second call would end another registration of the same listener.
+    open_undos = [undo]
+
+    def end() -> None:
+        if open_undos:
+            open_undos.pop()()
+
+    return end
 
 
 def _print_failure(error: Exception, channel: str) -> None:

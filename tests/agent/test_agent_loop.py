@@ -120,7 +120,7 @@ def test_an_unknown_tool_and_unfit_arguments_are_refused(kit: Kit) -> None:
     spec = kit.bench.spec(kit.tool("t", give, parameters=schema))
     outcome = asyncio.run(run_agent_loop(PROMPT, spec, kit.bench.ports(stream)))
     assert message_text(outcome.messages[1]) == "Unknown tool: nope"
-    assert "'path' is a required property" in message_text(outcome.messages[2])
+    assert '"path" is a required property' in message_text(outcome.messages[2])
     ends = [e for e in kit.bench.events if e.type == "tool_execution_end"]
     assert [e.blocked for e in ends] == [True, True]
 
