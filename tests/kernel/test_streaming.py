@@ -159,9 +159,8 @@ def test_two_clients_get_their_own_answers_under_their_own_parents(
         gate.set()
     answers = {cell.wait().text.partition("-")[0]: cell for cell in cells}
     assert sorted(answers) == ["0", "1", "2", "3"]
-    for number, cell in answers.items():
-        expected = " ".join(f"{number}-{n}" for n in range(50))
-        assert cell.text == expected
+    for name, cell in answers.items():
+        assert cell.text == " ".join(f"{name}-{n}" for n in range(50))
         assert len(cell.replies) == 1
 
 
