@@ -6,6 +6,7 @@ left to the caller.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,19 +97,28 @@ def run_notebook(
         on_cell_start=watch.cell_starts,
         on_cell_executed=watch.cell_ends,
     )
-    error = None
-    try:
-        client.execute()
-    except CellExecutionError as failure:
-        error = f"{failure.ename}: {failure.evalue}"
-    except CellTimeoutError:
-        error = f"a cell took longer than {cell_timeout:g} s"
-    except DeadKernelError:
-        error = "the kernel ended in the middle of a cell"
+    error = _execute(client, cell_timeout)
     if error is not None:
         watch.run_fails(error)
     nbformat.write(notebook, target)
     return RunOutcome(path=target, cells=watch.ended, error=error)
+
+
+def _execute(client: NotebookClient, cell_timeout: float) -> str | None:
+    """Run the cells, and give what ended the run early."""
+    with tempfile.TemporaryFile() as words:
+        try:
+            # What a healthy kernel writes to its log is of no use to a reader.
+            client.execute(stderr=words)
+        except CellExecutionError as failure:
+            return f"{failure.ename}: {failure.evalue}"
+        except CellTimeoutError:
+            return f"a cell took longer than {cell_timeout:g} s"
+        except (DeadKernelError, RuntimeError) as failure:
+            words.seek(0)
+            last = words.read().decode(errors="replace").strip().splitlines()[-1:]
+            return "\n".join([f"the kernel ended: {failure}", *last])
+    return None
 
 
 def _read(source: Path) -> Any:  # noqa: ANN401 - nbformat publishes no type
