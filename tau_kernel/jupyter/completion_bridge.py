@@ -39,6 +39,8 @@ class CompletionBridge:
         self, code: str, cursor_pos: int, python: Callable[[str, int], PythonAnswer]
     ) -> Reply:
         """Give a complete_reply's content; `python` completes the Python in a cell."""
+        # A person is typing: time enough to import what the prompt will need.
+        self._conversation.warm()
         match complete(code, cursor_pos, self._sources()):
             case Delegated(code=inner, cursor_pos=at, offset=offset):
                 return _shifted(await _settled(python(inner, at)), offset)
@@ -62,6 +64,7 @@ class CompletionBridge:
         self, code: str, python: Callable[[str], PythonAnswer]
     ) -> Reply:
         """Give an is_complete_reply's content."""
+        self._conversation.warm()
         names = self._names()
         status = is_complete(code, names)
         if status == "delegate":

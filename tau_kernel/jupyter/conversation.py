@@ -7,6 +7,7 @@ main thread only waits for futures.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import os
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from tau_kernel.models import (
     ModelSettings,
     default_model_name,
     resolve_model,
+    warm,
 )
 from tau_kernel.sdk import SessionConfig, create_agent_session
 from tau_kernel.sessions import FileSession, FileSessionCatalog
@@ -63,6 +65,7 @@ class Conversation:
         self._session: AgentSession | None = None
         self._opening = asyncio.Lock()
         self._chosen = options.model
+        self._is_warm = False
         self._unrecorded: list[JsonObject] = []
 
     @property
@@ -95,6 +98,19 @@ class Conversation:
     def choose_model(self, name: str) -> None:
         """Let cells that name no model use this one, which must exist."""
         self._chosen = name
+
+    def warm(self) -> None:
+        """Prepare the configured model in the background, at the first call.
+
+        What is wrong with it is told by the first prompt.
+        """
+        if not self._is_warm:
+            self._is_warm = True
+            self.thread.run(asyncio.to_thread(self._warm))
+
+    def _warm(self) -> None:
+        with contextlib.suppress(ConfigError):
+            warm(self.model(None, self.config()))
 
     def model_names(self) -> list[str]:
         """Give the names that a cell may choose from; none if the file is broken."""

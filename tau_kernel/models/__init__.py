@@ -24,7 +24,7 @@ from .model import (
     ToolSpec,
 )
 from .resolve import ModelSettings, default_model_name, resolve_model
-from .stream import PROVIDERS, complete_simple, stream_simple
+from .stream import PROVIDERS, complete_simple, stream_simple, warm
 
 __all__ = [
     "PROVIDERS",
@@ -52,4 +52,5 @@ __all__ = [
     "local_model_path",
     "resolve_model",
     "stream_simple",
+    "warm",
 ]

@@ -20,7 +20,7 @@ from .model import Model, ModelContext, StreamEvent, StreamOptions
 if TYPE_CHECKING:
     from .pydantic_ai_client import Connection
 
-__all__ = ["stream"]
+__all__ = ["stream", "warm"]
 
 
 async def stream(
@@ -40,6 +40,11 @@ async def stream(
     async with aclosing(connection.stream(context, options)) as events:
         async for event in events:
             yield event
+
+
+def warm() -> None:
+    """Import what talks to services, in a thread, before the first request."""
+    from . import pydantic_ai_client  # noqa: F401, PLC0415 - see `_connect`
 
 
 def _connect(model: Model, key: str | None) -> Connection:

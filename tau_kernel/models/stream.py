@@ -31,7 +31,7 @@ from .model import (
     StreamOptions,
 )
 
-__all__ = ["PROVIDERS", "complete_simple", "stream_simple"]
+__all__ = ["PROVIDERS", "complete_simple", "stream_simple", "warm"]
 
 #: The built-in providers by the `api` of a model.
 PROVIDERS: Final[Mapping[str, Provider]] = {
@@ -96,6 +96,16 @@ async def stream_simple(
         finally:
             forget()
     yield _aborted(partial)
+
+
+def warm(model: Model) -> None:
+    """Import what the first request to `model` would wait for.
+
+    It takes seconds with a service, nothing otherwise; call it in a thread.
+    """
+    provider = PROVIDERS.get(model.api)
+    if provider is not None and provider.stream is pydantic_ai.stream:
+        pydantic_ai.warm()
 
 
 async def complete_simple(

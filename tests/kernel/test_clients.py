@@ -16,6 +16,8 @@ import pytest
 from kernel_process import BOUND, write_script
 from nbclient import NotebookClient
 
+from tau_kernel.messages import JsonObject
+
 pytestmark = pytest.mark.slow
 
 QUICKSTART: Final = Path(__file__).parents[2] / "notebooks" / "quickstart.ipynb"
@@ -87,7 +89,7 @@ def test_the_local_model_answers_every_prompt_of_the_quickstart(
 def test_a_terminal_console_shows_the_whole_answer(home: Path, tmp_path: Path) -> None:
     words = " ".join(f"word{number}" for number in range(300))
     text = f"Begin.\n\n{words}\n\nThe end."
-    script = {"text": text, "chunk_chars": 7, "delay_ms": 1}
+    script: JsonObject = {"text": text, "chunk_chars": 7, "delay_ms": 1}
     model = write_script(tmp_path / "s.jsonl", script, {"text": "Second answer."})
     (home / "config.json").write_text(json.dumps({"default_model": model}))
     console = pexpect.spawn(
