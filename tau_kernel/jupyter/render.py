@@ -109,9 +109,9 @@ class AnswerWriter:
         """
         self._clock = clock
         self._page: _Page = (
-            _DisplayPage(outlet, metadata, remote_images=remote_images)
+            _DisplayPage(outlet, clock, metadata, remote_images=remote_images)
             if mode == "display"
-            else _StreamPage(outlet)
+            else _StreamPage(outlet, clock)
         )
         self._timer: TimerHandle | None = None
         self._not_before = 0.0
@@ -249,9 +249,15 @@ class _DisplayPage(_Page):
     """Displays, in the order in which their content began."""
 
     def __init__(
-        self, outlet: Outlet, metadata: JsonObject, *, remote_images: bool
+        self,
+        outlet: Outlet,
+        clock: Clock,
+        metadata: JsonObject,
+        *,
+        remote_images: bool,
     ) -> None:
         self._outlet = outlet
+        self._clock = clock
         self._metadata = metadata
         self._remote_images = remote_images
         self._budget = SendBudget()
@@ -361,7 +367,8 @@ class _DisplayPage(_Page):
         if not self._budget.fits(now, size, reserve=reserve):
             return 0
         self._outlet.display(shown, metadata, part.display_id, update=part.shown)
-        self._budget.spend(now, size)
+        # Rendering many parts takes a while, and the second is counted from here.
+        self._budget.spend(self._clock.time(), size)
         part.shown, part.stale, part.complete = True, False, every
         return size
 
@@ -392,8 +399,9 @@ class _DisplayPage(_Page):
 class _StreamPage(_Page):
     """Text on stdout, for clients that cannot change what they have shown."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: Outlet, clock: Clock) -> None:
         self._outlet = outlet
+        self._clock = clock
         self._budget = SendBudget()
         self._pending: list[str] = []
         self._at_line_start = True
@@ -445,7 +453,7 @@ class _StreamPage(_Page):
                 self._pending = [chunk, text]
                 return max(now + _SHORTEST_PAUSE, self._budget.next_release())
             self._outlet.stream("stdout", chunk)
-            self._budget.spend(now, size)
+            self._budget.spend(self._clock.time(), size)
         return now + _SHORTEST_PAUSE
 
 

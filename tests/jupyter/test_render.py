@@ -54,6 +54,10 @@ class FakeClock:
         heapq.heappush(self._calls, call)
         return call
 
+    def drag(self, seconds: float) -> None:
+        """Let time pass while no callback can run."""
+        self._now += seconds
+
     def advance(self, seconds: float) -> None:
         end = self._now + seconds
         while self._calls and self._calls[0].key[0] <= end:
@@ -61,7 +65,7 @@ class FakeClock:
             self._now = max(self._now, call.key[0])
             if not call.cancelled:
                 call.callback()
-        self._now = end
+        self._now = max(self._now, end)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +91,8 @@ class FakeOutlet:
     sent: list[Sent] = field(default_factory=list)
     text: str = ""
     failure: Exception | None = None
+    #: Seconds that it takes to send the next display.
+    delay: float = 0.0
 
     def display(
         self,
@@ -98,6 +104,8 @@ class FakeOutlet:
     ) -> None:
         if self.failure is not None:
             raise self.failure
+        self.clock.drag(self.delay)
+        self.delay = 0.0
         self.sent.append(
             Sent(
                 at=self.clock.time(),
@@ -233,6 +241,18 @@ def test_a_long_stream_keeps_to_its_budgets_and_hides_nothing(
     outlet, longest = _simulate(rate)
     _assert_budgets(outlet.sent)
     assert longest <= 0.5
+
+
+def test_messages_that_were_held_up_count_from_when_they_were_sent() -> None:
+    clock, outlet, writer = _writer()
+    writer.feed(_delta("word"))
+    outlet.delay = 0.3
+    for _ in range(3):
+        for _ in range(12):
+            writer.feed(_delta("word " * 1000 + "\n\n"))
+        clock.advance(0.4)
+    _finish(clock, writer)
+    _assert_budgets(outlet.sent)
 
 
 def test_closed_parts_are_never_sent_again() -> None:
