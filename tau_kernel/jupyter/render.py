@@ -125,6 +125,8 @@ class AnswerWriter:
             case "message_start":
                 if event.message is None or event.message["role"] == "assistant":
                     self._streamed = False
+                # Nothing to show yet: a flush would make the first token wait.
+                return
             case "message_update" if event.delta is not None:
                 kind, text = event.delta["kind"], event.delta["text"]
                 if kind == "text":

@@ -267,6 +267,7 @@ def test_closed_parts_are_never_sent_again() -> None:
 
 def test_the_first_token_is_shown_at_once() -> None:
     clock, outlet, writer = _writer()
+    writer.feed(AgentEvent(type="message_start"))
     writer.feed(_delta("Hel"))
     assert [(m.at, m.bundle) for m in outlet.sent] == [
         (clock.time(), {"text/markdown": "Hel"})
