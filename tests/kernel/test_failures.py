@@ -111,13 +111,6 @@ def test_an_unknown_model_names_it_and_the_known_ones(
     check_alive(client)
 
 
-def test_no_model_at_all_says_how_to_choose_one(start_kernel: StartKernel) -> None:
-    client = start_kernel(env={"TAU_MODEL": ""}).client()
-    cell = client.run("go")
-    check_one_error(cell, "model")
-    check_alive(client)
-
-
 def test_a_missing_key_names_its_variable(
     start_kernel: StartKernel, tmp_path: Path
 ) -> None:
