@@ -125,14 +125,12 @@ def lost_results(context: Sequence[Message]) -> list[ToolResultMessage]:
 
 def unanswered_calls(context: Sequence[Message]) -> list[ToolCallBlock]:
     """Give the calls of the newest answer that no result in `context` answers."""
-    pending: dict[str, ToolCallBlock] = {}
-    for message in context:
-        if message["role"] == "assistant":
-            pending = {
-                block["id"]: block
-                for block in message["content"]
-                if block["type"] == "toolCall"
-            }
-        elif message["role"] == "toolResult":
-            pending.pop(message["tool_call_id"], None)
-    return list(pending.values())
+    answered: set[str] = set()
+    # From the end: a conversation may be long, and only its last answer matters.
+    for message in reversed(context):
+        if message["role"] == "toolResult":
+            answered.add(message["tool_call_id"])
+        elif message["role"] == "assistant":
+            calls = (b for b in message["content"] if b["type"] == "toolCall")
+            return [call for call in calls if call["id"] not in answered]
+    return []
