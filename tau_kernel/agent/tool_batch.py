@@ -234,6 +234,12 @@ class _Batch:
             answer = _refusal(str(error), blocked=False)
         except Exception as error:  # noqa: BLE001 - kept, and raised when all is stored
             answer = _failed(error)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Raised in a task, either ends the loop that every turn runs on.
+            msg = f"tool {tool.name!r} raised {error!r}; a tool may not end its process"
+            failure = RuntimeError(msg)
+            failure.__cause__ = error
+            answer = _failed(failure)
         finally:
             updates.close()
         await reporter

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
+import time
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import zmq
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
@@ -14,6 +19,10 @@ from traitlets.config import Config
 from .kernel import TauKernel
 
 __all__ = ["TauKernelApp", "launch"]
+
+_TERM: Final = frozenset({signal.SIGTERM})
+#: Seconds that the main thread has to end after SIGTERM, once the session is closed.
+_LEAVE: Final = 0.5
 
 
 class TauKernelApp(IPKernelApp):
@@ -41,14 +50,31 @@ class TauKernelApp(IPKernelApp):
         """Let SIGTERM end the kernel as a shutdown request does."""
         super().init_signal()
         signal.signal(signal.SIGTERM, self._on_sigterm)
+        # Held back meanwhile: Python drops what reaches a child before its hook.
+        os.register_at_fork(
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _TERM),
+            after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _TERM),
+            after_in_child=_take_usual_signals,
+        )
 
     def _on_sigterm(self, *_: object) -> None:
-        loop: asyncio.AbstractEventLoop = self.kernel.io_loop.asyncio_loop
-        loop.call_soon_threadsafe(self._end)
+        # The main thread may be blocked by a Python cell for as long as it likes.
+        threading.Thread(target=self._end, name="tau-end", daemon=True).start()
 
     def _end(self) -> None:
-        ending = asyncio.ensure_future(self.kernel.do_shutdown(restart=False))
-        ending.add_done_callback(lambda _: self.kernel.io_loop.stop())
+        try:
+            asyncio.run(self.kernel.do_shutdown(restart=False))
+            self.kernel.io_loop.add_callback(self.kernel.io_loop.stop)
+            time.sleep(_LEAVE)
+        finally:
+            os._exit(128 + signal.SIGTERM)
+
+
+def _take_usual_signals() -> None:
+    """Let a forked child be ended as any other: the kernel is not its to shut down."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERM)
 
 
 def launch(argv: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -23,6 +23,7 @@ from traitlets import Type
 from .cells import KnownNames, PromptCell, parse
 from .interrupts import Interrupts
 from .main_thread import MainThread
+from .packing import pack_any_text
 from .replies import Reply, skipped_reply
 from .shell import TauShell
 
@@ -44,6 +45,8 @@ _PAST_THE_LOCK: Final = frozenset(
         "interrupt_request",
     }
 )
+#: What runs the user's callbacks.
+_WIDGETS: Final = ("comm_open", "comm_msg", "comm_close")
 
 
 class ConcurrentKernel(IPythonKernel):
@@ -59,7 +62,10 @@ class ConcurrentKernel(IPythonKernel):
         self.main = MainThread(loop)
         self.interrupts = Interrupts(loop)
         self.ipython.interrupts = self.interrupts
+        pack_any_text(self.messenger)
         self._prompts = 0
+        for kind in _WIDGETS:
+            self.shell_handlers[kind] = self._interruptible(self.shell_handlers[kind])
 
     @property
     def messenger(self) -> Session:
@@ -97,10 +103,21 @@ class ConcurrentKernel(IPythonKernel):
             self._prompts -= 1
 
     def pre_handler_hook(self) -> None:
-        """Keep our handler of SIGINT, which raises in user code only."""
+        """Take SIGINT back: the user's code may have installed another handler."""
+        self.interrupts.install()
 
     def post_handler_hook(self) -> None:
-        """Keep our handler of SIGINT."""
+        """Take SIGINT back, as another handler would end the idle kernel."""
+        self.interrupts.install()
+
+    def _interruptible(self, handler: Callable[..., object]) -> Callable[..., object]:
+        """Let an interrupt raise in the callbacks of a widget."""
+
+        def handle(*args: object) -> object:
+            with self.interrupts.user_code():
+                return handler(*args)
+
+        return handle
 
     @contextmanager
     def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
@@ -167,11 +184,13 @@ class ConcurrentKernel(IPythonKernel):
     async def _serve_past_lock(
         self, subshell_id: str | None, msg: list[zmq.Frame]
     ) -> None:
-        parent, ident = self.get_parent("shell"), self.routing()
         try:
             await asyncio.create_task(
                 self.dispatch_shell(msg, subshell_id=subshell_id, concurrent=True),
                 context=copy_context(),
             )
         finally:
-            self.set_parent(ident, parent, channel="shell")
+            # Every message under the lock shares this task's context, so that this is
+            # the parent of the cell served by then: a later one than at the start,
+            # if the one it began beside has ended.
+            self.set_parent(self.routing(), self.get_parent("shell"), channel="shell")

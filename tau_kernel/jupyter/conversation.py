@@ -62,6 +62,7 @@ class Conversation:
         self.thread = thread
         self._options = options
         self._dialogs = dialogs
+        self._started_in = Path.cwd()
         self._session: AgentSession | None = None
         self._opening = asyncio.Lock()
         self._chosen = options.model
@@ -80,8 +81,9 @@ class Conversation:
             ConfigError: The file or a variable is wrong.
         """
         environ = dict(os.environ)
-        if self._options.home:
-            environ["TAU_HOME"] = self._options.home
+        if home := self._options.home or environ.get("TAU_HOME"):
+            # A Python cell may change the directory; the folder stays the same.
+            environ["TAU_HOME"] = str(self._started_in / Path(home).expanduser())
         return load_config(environ)
 
     def model(self, name: str | None, config: Config) -> Model:
@@ -120,9 +122,12 @@ class Conversation:
             return ["echo", "local"]
 
     def tool_names(self) -> list[str]:
-        """Give the names of the tools that a cell may choose from."""
-        loaded = [_load_tool(spec).name for spec in self._options.tools]
-        return [*(tool.name for tool in BUILTIN_TOOLS), *loaded]
+        """Give the names of the tools that a cell may choose from, if they load."""
+        names = [tool.name for tool in BUILTIN_TOOLS]
+        for spec in self._options.tools:
+            with contextlib.suppress(ConfigError):
+                names.append(_load_tool(spec).name)
+        return names
 
     async def open(
         self, model: Model, config: Config, *, is_kept: bool = True

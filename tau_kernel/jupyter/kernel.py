@@ -7,15 +7,17 @@ the conversation lives on its own thread (`conversation`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+from ipykernel.iostream import OutStream
 from traitlets import Enum, List, Unicode
 
 import tau_kernel
-from tau_kernel.errors import CallerError
+from tau_kernel.errors import CallerError, StorageError
 from tau_kernel.messages import last_assistant_text
 
 from .attachments import Attached, attach
@@ -36,16 +38,28 @@ from .completion_bridge import CompletionBridge
 from .concurrent_kernel import ConcurrentKernel
 from .conversation import Conversation, ConversationOptions
 from .history import CellHistory
+from .interrupts import Interrupts
 from .outlet import CellOutlet
 from .prompt_run import PromptRun, RerunMode, provenance
 from .python_names import TauNames
 from .render import RenderMode
-from .replies import CellFailure, Reply, error_reply, failure_of, ok_reply
+from .replies import (
+    CellFailure,
+    Reply,
+    error_reply,
+    failure_of,
+    interrupted,
+    ok_reply,
+)
 from .session_thread import SessionThread
 from .stdin import StdinDialogs, StdinExchange
 
 __all__ = ["TauKernel"]
 
+#: What ends a cell beside exceptions; none of it may leave the loop.
+_ENDINGS: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+#: Seconds that the last outputs have to leave at shutdown.
+_LAST_FLUSH: Final = 0.25
 #: Seconds that the session has to unwind at shutdown.
 _UNWIND: Final = 2.0
 
@@ -92,7 +106,9 @@ class TauKernel(ConcurrentKernel):
         self.conversation = Conversation(self.thread, options, dialogs)
         self.cell_history = CellHistory()
         self.completion = CompletionBridge(self.conversation, self.names)
-        self.ipython.user_ns["tau"] = TauNames(self.conversation, self.main)
+        self.ipython.give(
+            "tau", TauNames(self.conversation, self.main, self.interrupts)
+        )
 
     def start(self) -> None:
         """Start the session's thread and begin to serve."""
@@ -135,6 +151,9 @@ class TauKernel(ConcurrentKernel):
     ) -> Reply:
         """Run a cell and give its reply, whatever happens."""
         del cell_meta
+        if not isinstance(cell_id, str) or not cell_id:
+            # Metadata is whatever a client sends; an empty id names no cell.
+            cell_id = None
         request = CellRequest(
             code=code,
             parent=self.get_parent("shell"),
@@ -148,7 +167,7 @@ class TauKernel(ConcurrentKernel):
         token = CURRENT_REQUEST.set(request)
         try:
             return await self._execute(request, user_expressions or {})
-        except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:  # noqa: BLE001 - every request gets its reply
+        except (Exception, *_ENDINGS) as error:  # noqa: BLE001 - every request gets its reply
             return self._failed(request, failure_of(error))
         finally:
             request.mark_answered()
@@ -176,13 +195,14 @@ class TauKernel(ConcurrentKernel):
                 self._count(request)
                 with self.awaiting_prompt():
                     await self._run_prompt(request, cell)
-        return ok_reply(request)
+        values = self.ipython.user_expressions(dict(expressions))
+        return {**ok_reply(request), "user_expressions": values}
 
     async def _run_prompt(self, request: CellRequest, cell: PromptCell) -> None:
         options, variables = cell.options, self.ipython.user_ns
         check_available(options)
         text = expand_names(cell.text, variables) if options.expand else cell.text
-        attached = await _attached(text, options.image)
+        attached = await _attached(text, options.image, self.interrupts)
         run = PromptRun(
             conversation=self.conversation,
             interrupts=self.interrupts,
@@ -201,14 +221,15 @@ class TauKernel(ConcurrentKernel):
     async def _run_python(
         self, request: CellRequest, code: str, expressions: Mapping[str, str]
     ) -> Reply:
-        reply: Reply = await super().do_execute(
-            code,
-            request.silent,
-            request.store_history,
-            dict(expressions),
-            request.allow_stdin,
-            cell_id=request.cell_id,
-        )
+        with self.interrupts.python_cell():
+            reply: Reply = await super().do_execute(
+                code,
+                request.silent,
+                request.store_history,
+                dict(expressions),
+                request.allow_stdin,
+                cell_id=request.cell_id,
+            )
         if request.store_history:
             self.cell_history.add(request.execution_count, request.code)
             record = self.conversation.record_python(
@@ -219,7 +240,11 @@ class TauKernel(ConcurrentKernel):
                     "correlation": request.correlation,
                 }
             )
-            await asyncio.wrap_future(self.thread.run(record))
+            try:
+                await asyncio.wrap_future(self.thread.run(record))
+            except StorageError as error:
+                # The cell did what it was to do; only its record is missing.
+                self._notify(f"this cell was not recorded: {error}", "warning", None)
         return reply
 
     def _mode(self, request: CellRequest) -> RenderMode:
@@ -251,7 +276,8 @@ class TauKernel(ConcurrentKernel):
 
     async def do_complete(self, code: str, cursor_pos: int) -> Reply:
         """Complete commands, files and options; Python's names in Python cells."""
-        return await self.completion.complete(code, cursor_pos, super().do_complete)
+        python = super().do_complete
+        return await _answered(self.completion.complete(code, cursor_pos, python))
 
     async def do_inspect(
         self,
@@ -264,11 +290,12 @@ class TauKernel(ConcurrentKernel):
         python = partial(
             super().do_inspect, detail_level=detail_level, omit_sections=omit_sections
         )
-        return await self.completion.inspect(code, cursor_pos, python)
+        return await _answered(self.completion.inspect(code, cursor_pos, python))
 
     async def do_is_complete(self, code: str) -> Reply:
         """Tell a console whether Enter runs the cell."""
-        return await self.completion.is_complete(code, super().do_is_complete)
+        python = super().do_is_complete
+        return await _answered(self.completion.is_complete(code, python))
 
     async def do_history(  # type: ignore[override]  # a request comes as keywords
         self,
@@ -279,22 +306,26 @@ class TauKernel(ConcurrentKernel):
     ) -> Reply:
         """Give the cells that ran in this kernel."""
         del raw
-        found = self.cell_history.select(
-            hist_access_type,
-            start=asked.get("start") or 0,
-            stop=asked.get("stop"),
-            n=asked.get("n"),
-            pattern=asked.get("pattern"),
-            unique=bool(asked.get("unique")),
+        return await _answered(
+            _history(self.cell_history, hist_access_type, asked, output=output)
         )
-        lines = [(0, at, (text, None) if output else text) for at, text in found]
-        return {"status": "ok", "history": lines}
 
     async def do_shutdown(self, restart: bool) -> Reply:  # noqa: FBT001 - ipykernel's
         """Let the turn unwind, sync the conversation and release its lock.
 
         A shutdown_request is served on the control thread.
         """
+        if self.thread.is_running:
+            await self._close_session()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, OutStream):
+                # ipykernel's threads end in any order: a flush on the control thread
+                # may wait for iopub's, which has ended, for all of its ten seconds.
+                stream.flush_timeout = _LAST_FLUSH  # type: ignore[assignment]  # theirs is a whole number, and only waited for
+        reply: Reply = super().do_shutdown(restart)
+        return reply
+
+    async def _close_session(self) -> None:
         self.main.call(self.stdin.withdraw_all)
         closing = asyncio.wrap_future(self.thread.run(self.conversation.close()))
         done, _ = await asyncio.wait({closing}, timeout=_UNWIND)
@@ -303,11 +334,47 @@ class TauKernel(ConcurrentKernel):
         elif (error := closing.exception()) is not None:
             self.log.error("the session could not be closed: %s", error)
         self.thread.stop(timeout=0.5)
-        reply: Reply = super().do_shutdown(restart)
-        return reply
 
 
-async def _attached(text: str, images: Sequence[str]) -> Attached:
+async def _answered(answer: Awaitable[Reply]) -> Reply:
+    """Give what a front end asked for, or say why not: it waits for a reply."""
+    try:
+        return await answer
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every request gets its reply
+        failure = failure_of(error)
+        return {
+            "status": "error",
+            "ename": failure.ename,
+            "evalue": failure.evalue,
+            "traceback": failure.traceback,
+        }
+
+
+async def _history(
+    cells: CellHistory, kind: str, asked: Mapping[str, Any], *, output: bool
+) -> Reply:
+    found = cells.select(
+        kind,
+        start=asked.get("start") or 0,
+        stop=asked.get("stop"),
+        n=asked.get("n"),
+        pattern=asked.get("pattern"),
+        unique=bool(asked.get("unique")),
+    )
+    lines = [(0, at, (text, None) if output else text) for at, text in found]
+    return {"status": "ok", "history": lines}
+
+
+async def _attached(
+    text: str, images: Sequence[str], interrupts: Interrupts
+) -> Attached:
     if "@" not in text and not images:
         return Attached(text=text, images=(), files=())
-    return await asyncio.to_thread(attach, text, Path.cwd(), images)
+    # A disk may be slow, or far away.
+    work = asyncio.to_thread(attach, text, Path.cwd(), images)
+    reading = asyncio.ensure_future(work)
+    with interrupts.waiting(reading.cancel):
+        try:
+            return await reading
+        except asyncio.CancelledError as error:
+            raise interrupted() from error

@@ -7,7 +7,10 @@ import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from .interrupts import Interrupts
 
 __all__ = ["MainThread"]
 
@@ -59,14 +62,35 @@ class MainThread:
         self._lookers.append(looker)
         self._look()
 
-    def wait(self, future: concurrent.futures.Future[T]) -> T:
-        """Block the main thread until `future` is done, and serve calls meanwhile."""
-        future.add_done_callback(lambda _: self._calls.put(_nothing))
-        while not future.done():
-            try:
-                self._calls.get(timeout=_LOOK if self._lookers else None)()
-            except queue.Empty:
-                self._look_once()
+    def wait(
+        self,
+        future: concurrent.futures.Future[T],
+        interrupts: Interrupts,
+        give_up: Callable[[], object],
+    ) -> T:
+        """Block the main thread until `future` is done, and serve calls meanwhile.
+
+        Raises:
+            KeyboardInterrupt: An interrupt came first; `give_up` was called.
+            CancelledError: Likewise, where the user's code is not on the stack.
+        """
+        rung: list[None] = []
+
+        def ring() -> None:
+            rung.append(None)
+            self._calls.put(_nothing)
+
+        with interrupts.deferred(ring) as is_raised:
+            future.add_done_callback(lambda _: self._calls.put(_nothing))
+            while not (rung or future.done()):
+                try:
+                    self._calls.get(timeout=_LOOK if self._lookers else None)()
+                except queue.Empty:
+                    self._look_once()
+            if rung:
+                give_up()
+        if rung and is_raised:
+            raise KeyboardInterrupt
         return future.result()
 
     def _serve(self) -> None:

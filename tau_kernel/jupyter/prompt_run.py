@@ -190,6 +190,13 @@ class PromptRun:
 
     def _place(self, known: JsonObject) -> Callable[[SessionLog], None] | None:
         if not self.request.store_history:
+            if self.options.from_ is not None:
+                msg = (
+                    "from= begins a branch, and this client asked to keep nothing\n"
+                    "run the cell with store_history, or write history=off for an "
+                    "empty context"
+                )
+                raise CallerError(msg)
             return None
         if self.options.from_ is not None:
             return place_start(self.options.from_)

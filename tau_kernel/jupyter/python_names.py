@@ -23,6 +23,7 @@ from tau_kernel.submissions import Submission, SubmissionResult
 from .cell_options import CellOptions
 from .cell_request import CURRENT_REQUEST, CellRequest
 from .conversation import Conversation
+from .interrupts import Interrupts
 from .main_thread import MainThread
 
 __all__ = ["Answer", "SessionView", "TauNames"]
@@ -81,16 +82,21 @@ class SessionView:
         session = self._conversation.session
         if session is None:
             return None
+        if self._conversation.thread.is_current:
+            return reader(session)
         return self._conversation.thread.call(lambda: reader(session)).result()
 
 
 class TauNames:
     """What Python cells find under ``tau``."""
 
-    def __init__(self, conversation: Conversation, main: MainThread) -> None:
+    def __init__(
+        self, conversation: Conversation, main: MainThread, interrupts: Interrupts
+    ) -> None:
         """Work on `conversation`, for cells that run on `main`."""
         self._conversation = conversation
         self._main = main
+        self._interrupts = interrupts
         self.session = SessionView(conversation)
 
     @property
@@ -145,7 +151,15 @@ class TauNames:
 
         Raises:
             ModelError: The turn ended without an answer.
+            CallerError: A tool or a hook called it on the conversation's own thread.
         """
+        if self._conversation.thread.is_current:
+            msg = (
+                "tau.ask was called on the conversation's own thread, which cannot "
+                "wait for itself\n"
+                "call it with asyncio.to_thread, or take tau.submit"
+            )
+            raise CallerError(msg)
         options = CellOptions(
             model=model,
             temperature=temperature,
@@ -155,15 +169,17 @@ class TauNames:
         )
         work = self._submit(text, options, CURRENT_REQUEST.get())
         future = self._conversation.thread.run(work)
-        try:
-            on_main = self._main.is_current
-            result = self._main.wait(future) if on_main else future.result()
-        except KeyboardInterrupt:
+
+        def give_up() -> None:
             future.cancel()
             session = self._conversation.session
             if session is not None:
                 session.abort()
-            raise
+
+        if self._main.is_current:
+            result = self._main.wait(future, self._interrupts, give_up)
+        else:
+            result = future.result()
         for message in reversed(result.messages):
             if message["role"] == "assistant":
                 return _answer(copy.deepcopy(message))

@@ -146,7 +146,11 @@ class StdinExchange:
     def _received(self) -> list[tuple[list[bytes], Mapping[str, object]]]:
         found: list[tuple[list[bytes], Mapping[str, object]]] = []
         while True:
-            identity, reply = self._session.recv(self._socket)
+            try:
+                identity, reply = self._session.recv(self._socket)
+            except ValueError:
+                # Not signed with the kernel's key, or sent twice: nobody's answer.
+                continue
             if reply is None:
                 return found
             found.append((identity or [], reply))

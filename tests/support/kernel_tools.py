@@ -8,10 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from tau_kernel.extensions import ToolContext, ToolExecutionMode
 from tau_kernel.messages import AbortSignal, JsonObject, JsonValue
 
-__all__ = ["ALL", "arguments_for", "asks", "breaks", "returns_an_object", "waits"]
+__all__ = [
+    "ALL",
+    "arguments_for",
+    "asks",
+    "asks_itself",
+    "breaks",
+    "breaks_oddly",
+    "exits",
+    "returns_an_object",
+    "waits",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +61,20 @@ async def _break(ctx: ToolContext) -> object:
     raise RuntimeError(msg)
 
 
+async def _exit(ctx: ToolContext) -> object:
+    raise SystemExit(3)
+
+
+async def _break_with_a_surrogate(ctx: ToolContext) -> object:
+    msg = "half \ud83d here"
+    raise RuntimeError(msg)
+
+
+async def _ask_the_conversation(ctx: ToolContext) -> object:
+    names = InteractiveShell.instance().user_ns
+    return names["tau"].ask("wait for me").text
+
+
 async def _return_an_object(ctx: ToolContext) -> object:
     return {"when": object()}
 
@@ -57,6 +83,9 @@ waits: Final = KernelTool(name="waits", run=_wait)
 asks: Final = KernelTool(name="asks", run=_ask)
 breaks: Final = KernelTool(name="breaks", run=_break)
 returns_an_object: Final = KernelTool(name="returns_an_object", run=_return_an_object)
+exits: Final = KernelTool(name="exits", run=_exit)
+breaks_oddly: Final = KernelTool(name="breaks_oddly", run=_break_with_a_surrogate)
+asks_itself: Final = KernelTool(name="asks_itself", run=_ask_the_conversation)
 
 ALL: Final = ("waits", "asks", "breaks", "returns_an_object")
 
