@@ -318,6 +318,8 @@ def _paths(typed: str, cwd: Path) -> tuple[tuple[str, bool], ...]:
                 if entry.name.casefold().startswith(wanted)
                 and (prefix.startswith(".") or not entry.name.startswith("."))
                 and _is_writable(entry.name)
+                # Read back, it would be somebody's home.
+                and not (entry.name.startswith("~") and not folder)
             ]
     except (OSError, ValueError):
         # A folder that cannot be listed has nothing to suggest.
@@ -335,6 +337,8 @@ def _paths(typed: str, cwd: Path) -> tuple[tuple[str, bool], ...]:
 
 def _is_writable(name: str) -> bool:
     """Say whether a name can stand in a cell."""
+    if not name.strip():
+        return False
     return name.isprintable() or not any(
         unicodedata.category(char) in _UNWRITABLE for char in name
     )

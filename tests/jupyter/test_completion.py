@@ -42,6 +42,7 @@ FILE_NAMES = (
     )
     .filter(lambda name: "/" not in name and name not in {".", ".."})
     .filter(lambda name: len(name.encode()) < 100)
+    .filter(lambda name: name.strip() and not name.startswith("~"))
 )
 
 
@@ -270,6 +271,16 @@ def test_names_that_no_message_can_carry_are_left_out(tmp_path: Path) -> None:
     (tmp_path / 'a".txt').touch()
     assert texts("@a|", tmp_path) == ["@ab.txt"]
     assert texts("%%tau image=a|", tmp_path) == [r'"a\".txt"', "ab.txt"]
+
+
+@pytest.mark.parametrize("name", ["~", "~root", " ", "\u3000"])
+def test_a_name_that_would_be_read_as_another_is_not_offered(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).touch()
+    assert texts("@|", tmp_path) == []
+    assert texts('@"|', tmp_path) == []
+    assert texts("%%tau image=|", tmp_path) == []
 
 
 def test_suggestions_are_bounded_and_come_in_order(tmp_path: Path) -> None:
