@@ -67,6 +67,9 @@ class TauShell(ZMQInteractiveShell):
         if not self._is_warm:
             self._is_warm = True
             threading.Thread(target=_warm, name="tau-warm", daemon=True).start()
+        # A traceback asks for the module of each frame, and where none is known
+        # `inspect` looks through every module there is, for tens of milliseconds.
+        inspect.modulesbyfile.setdefault(code_obj.co_filename, "__main__")
         work = super().run_code(code_obj, result, async_=async_)
         if self.interrupts is None:
             return await work
@@ -82,6 +85,26 @@ class TauShell(ZMQInteractiveShell):
             self.interrupts.leave_user_code()
         _forget_handler(sys.exc_info()[2])
         super().showtraceback(*args, **options)
+
+
+    def _format_exception_for_storage(
+        self,
+        exception: BaseException,
+        filename: str | None = None,
+        running_compiled_code: bool = False,  # noqa: FBT001, FBT002 - IPython's signature
+    ) -> dict[str, object]:
+        """Keep the traceback that was shown: formatting it anew takes as long again."""
+        shown = self._last_traceback
+        if not shown or filename is not None or isinstance(exception, SyntaxError):
+            kept: dict[str, object] = super()._format_exception_for_storage(
+                exception, filename, running_compiled_code
+            )
+            return kept
+        return {
+            "ename": type(exception).__name__,
+            "evalue": str(exception),
+            "traceback": list(shown),
+        }
 
 
 def _forget_handler(trace: TracebackType | None) -> None:
