@@ -86,7 +86,6 @@ class TauShell(ZMQInteractiveShell):
         _forget_handler(sys.exc_info()[2])
         super().showtraceback(*args, **options)
 
-
     def _format_exception_for_storage(
         self,
         exception: BaseException,
