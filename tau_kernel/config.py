@@ -46,6 +46,7 @@ class Config:
     Attributes:
         home: The absolute folder of sessions and of ``config.json``.
         environ_model: The model that ``TAU_MODEL`` names, if it is set.
+        environ_session: The session that ``TAU_SESSION`` names, if it is set.
         default_model: The model that ``config.json`` names, if it does.
         models: The models that ``config.json`` declares, by name.
         system_prompt: Text in place of the shipped system prompt.
@@ -56,6 +57,7 @@ class Config:
 
     home: Path
     environ_model: str | None = None
+    environ_session: str | None = None
     default_model: str | None = None
     # Entries may hold a key: a logged or shown configuration must not.
     models: Mapping[str, ModelEntry] = field(
@@ -132,7 +134,8 @@ def load_config(environ: Mapping[str, str]) -> Config:
 
     Args:
         environ: The environment; ``TAU_HOME`` names the folder (default: the
-            user's data folder for tau-kernel) and ``TAU_MODEL`` a model.
+            user's data folder for tau-kernel), ``TAU_MODEL`` a model and
+            ``TAU_SESSION`` a session to go on with.
 
     Returns:
         The checked configuration; every setting at its default where the file
@@ -156,6 +159,7 @@ def load_config(environ: Mapping[str, str]) -> Config:
     return Config(
         home=home,
         environ_model=environ.get("TAU_MODEL") or None,
+        environ_session=environ.get("TAU_SESSION") or None,
         default_model=cast("str | None", found.get("default_model")),
         models=MappingProxyType(cast("dict[str, ModelEntry]", models)),
         system_prompt=cast("str | None", found.get("system_prompt")),

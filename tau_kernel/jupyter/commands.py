@@ -10,8 +10,8 @@ from typing import Final
 
 from tau_kernel.errors import CallerError
 
-from .cells import CommandCell
-from .conversation import Conversation
+from . import session_commands
+from .command_call import CommandCall
 
 __all__ = ["COMMANDS", "Command", "run_command"]
 
@@ -22,27 +22,28 @@ class Command:
 
     Args:
         description: What it does, one sentence.
-        run: Does it on the session's thread and gives what the cell shows, Markdown.
+        run: Does it on the session's thread and gives what the cell shows beside its
+            other outputs, Markdown; nothing if empty.
     """
 
     description: str
-    run: Callable[[str, Conversation], Awaitable[str]]
+    run: Callable[[CommandCall], Awaitable[str]]
 
 
-async def _help(args: str, conversation: Conversation) -> str:
-    del conversation
-    if args:
-        msg = f"/help takes no arguments, got {args!r}; write /help alone"
+async def _help(call: CommandCall) -> str:
+    if call.args:
+        msg = f"/help takes no arguments, got {call.args!r}; write /help alone"
         raise CallerError(msg)
     rows = [f"- `/{name}`: {one.description}" for name, one in COMMANDS.items()]
     return "\n".join(rows)
 
 
-async def _model(args: str, conversation: Conversation) -> str:
+async def _model(call: CommandCall) -> str:
+    conversation = call.conversation
     config = conversation.config()
-    if args:
-        model = conversation.model(args, config)
-        conversation.choose_model(args)
+    if call.args:
+        model = conversation.model(call.args, config)
+        conversation.choose_model(call.args)
         return f"The model is `{model.name}` from the next prompt on."
     return f"The model is `{conversation.model(None, config).name}`."
 
@@ -54,19 +55,38 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             description="Shows the model, or chooses the one that is named.",
             run=_model,
         ),
+        "tree": Command(
+            description="Shows the conversation as a tree.", run=session_commands.tree
+        ),
+        "name": Command(
+            description="Shows the conversation's name, or gives it one.",
+            run=session_commands.name,
+        ),
+        "fork": Command(
+            description="Goes on in a copy of the conversation.",
+            run=session_commands.fork,
+        ),
+        "resume": Command(
+            description="Lists the stored conversations, or goes on with one of them.",
+            run=session_commands.resume,
+        ),
+        "replay": Command(
+            description="Draws the answer to a submission again.",
+            run=session_commands.replay,
+        ),
     }
 )
 
 
-async def run_command(cell: CommandCell, conversation: Conversation) -> str:
+async def run_command(name: str, call: CommandCall) -> str:
     """Run a command and give what the cell shows, as Markdown.
 
     Raises:
         CallerError: The command does not take what was written after it.
     """
-    work = COMMANDS[cell.name].run(cell.args.strip(), conversation)
 
     async def on_session_thread() -> str:
-        return await work
+        return await COMMANDS[name].run(call)
 
-    return await asyncio.wrap_future(conversation.thread.run(on_session_thread()))
+    running = call.conversation.thread.run(on_session_thread())
+    return await asyncio.wrap_future(running)

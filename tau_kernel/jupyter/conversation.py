@@ -17,7 +17,7 @@ from typing import cast
 
 from tau_kernel.agent import AgentSession
 from tau_kernel.config import Config, load_config
-from tau_kernel.errors import ConfigError
+from tau_kernel.errors import CallerError, ConfigError
 from tau_kernel.extensions import AgentTool, UiDelegate
 from tau_kernel.messages import JsonObject
 from tau_kernel.models import (
@@ -148,7 +148,9 @@ class Conversation:
             if self._session is None and not is_kept:
                 return await self._begin(model, config, InMemorySessionLog())
             if self._session is None:
-                self._session = await self._begin(model, config, None)
+                wanted = config.environ_session
+                log = None if wanted is None else self._found(wanted)
+                self._session = await self._begin(model, config, log)
                 for data in self._unrecorded:
                     self._session.session_log.append_custom_entry("cell", data)
                 self._unrecorded.clear()
@@ -179,6 +181,61 @@ class Conversation:
         await session.emit_session_start("startup")
         return session
 
+    def catalog(self) -> FileSessionCatalog:
+        """Give the catalog of the stored conversations."""
+        return FileSessionCatalog(self.config().home / "sessions")
+
+    async def resume(self, ref: str) -> AgentSession:
+        """Go on with a stored conversation in place of this one, which is closed.
+
+        Args:
+            ref: Its id, the start of that, its file, or ``last``: the one of this
+                directory that was written last, but for this one.
+
+        Raises:
+            SessionRefError: No session matches, or more than one does.
+            SessionLockedError: Another process writes it.
+        """
+        async with self._opening:
+            return await self._change_to(self._found(ref))
+
+    async def fork(self) -> AgentSession:
+        """Go on in a copy of this conversation, which is closed and stays as it is.
+
+        Raises:
+            CallerError: There is no conversation yet.
+        """
+        async with self._opening:
+            if self._session is None:
+                msg = "there is no conversation to fork yet; run a prompt first"
+                raise CallerError(msg)
+            log = self._session.session_log
+            return await self._change_to(self.catalog().fork(log, str(Path.cwd())))
+
+    def _found(self, ref: str) -> SessionLog:
+        catalog = self.catalog()
+        current = None if self._session is None else self._session.session_log.id
+        if ref == "last":
+            infos = catalog.list(str(Path.cwd()))
+            others = (i for i in infos if i.error is None and i.id != current)
+            info = next(others, None)
+            if info is None:
+                msg = f"no other session was made in {str(Path.cwd())!r}; see /resume"
+                raise CallerError(msg)
+            return catalog.load(info.ref)
+        return catalog.resolve_ref(ref)
+
+    async def _change_to(self, log: SessionLog) -> AgentSession:
+        config = self.config()
+        try:
+            session = await self._begin(self.model(None, config), config, log)
+        except BaseException:
+            _close(log)
+            raise
+        await self.close()
+        self._session = session
+        return session
+
     async def record_python(self, data: JsonObject) -> None:
         """Keep beside the conversation that a Python cell ran; never model input.
 
@@ -195,9 +252,13 @@ class Conversation:
         if session is None:
             return
         await session.emit_session_shutdown("quit")
-        if isinstance(session.session_log, FileSession):
-            session.session_log.sync()
-            session.session_log.close()
+        _close(session.session_log)
+
+
+def _close(log: SessionLog) -> None:
+    if isinstance(log, FileSession):
+        log.sync()
+        log.close()
 
 
 def _settings(config: Config) -> dict[str, ModelSettings]:

@@ -33,6 +33,7 @@ from .cells import (
     PythonCell,
     parse,
 )
+from .command_call import CommandCall
 from .commands import COMMANDS, run_command
 from .completion_bridge import CompletionBridge
 from .concurrent_kernel import ConcurrentKernel
@@ -188,15 +189,26 @@ class TauKernel(ConcurrentKernel):
                 pass
             case CommandCell():
                 self._count(request)
-                shown = await run_command(cell, self.conversation)
-                known = provenance(self.conversation.session, None, None)
-                self._outlet(request).page(shown, known)
+                await self._run_command(request, cell)
             case PromptCell():
                 self._count(request)
                 with self.awaiting_prompt():
                     await self._run_prompt(request, cell)
         values = self.ipython.user_expressions(dict(expressions))
         return {**ok_reply(request), "user_expressions": values}
+
+    async def _run_command(self, request: CellRequest, cell: CommandCell) -> None:
+        outlet = self._outlet(request)
+        call = CommandCall(
+            args=cell.args.strip(),
+            conversation=self.conversation,
+            outlet=outlet,
+            mode=self._mode(request),
+            history=self.cell_history,
+        )
+        shown = await run_command(cell.name, call)
+        if shown:
+            outlet.page(shown, provenance(self.conversation.session, None, None))
 
     async def _run_prompt(self, request: CellRequest, cell: PromptCell) -> None:
         options, variables = cell.options, self.ipython.user_ns
@@ -361,7 +373,7 @@ async def _history(
         pattern=asked.get("pattern"),
         unique=bool(asked.get("unique")),
     )
-    lines = [(0, at, (text, None) if output else text) for at, text in found]
+    lines = [(run, at, (text, None) if output else text) for run, at, text in found]
     return {"status": "ok", "history": lines}
 
 
