@@ -203,7 +203,7 @@ class TauKernel(ConcurrentKernel):
             args=cell.args.strip(),
             conversation=self.conversation,
             outlet=outlet,
-            mode=self._mode(request),
+            mode=_mode(self.render, request),
             history=self.cell_history,
         )
         shown = await run_command(cell.name, call)
@@ -224,7 +224,7 @@ class TauKernel(ConcurrentKernel):
             images=attached.images,
             options=options,
             rerun=cast("RerunMode", self.rerun),
-            mode=self._mode(request),
+            mode=_mode(self.render, request),
         )
         result = await run.run()
         if options.into is not None:
@@ -258,12 +258,6 @@ class TauKernel(ConcurrentKernel):
                 # The cell did what it was to do; only its record is missing.
                 self._notify(f"this cell was not recorded: {error}", "warning", None)
         return reply
-
-    def _mode(self, request: CellRequest) -> RenderMode:
-        if self.render != "auto":
-            return "stream" if self.render == "stream" else "display"
-        is_console = request.allow_stdin and request.cell_id is None
-        return "stream" if is_console else "display"
 
     def _count(self, request: CellRequest) -> None:
         """Count a cell that IPython does not run."""
@@ -346,6 +340,13 @@ class TauKernel(ConcurrentKernel):
         elif (error := closing.exception()) is not None:
             self.log.error("the session could not be closed: %s", error)
         self.thread.stop(timeout=0.5)
+
+
+def _mode(render: str, request: CellRequest) -> RenderMode:
+    if render != "auto":
+        return "stream" if render == "stream" else "display"
+    is_console = request.allow_stdin and request.cell_id is None
+    return "stream" if is_console else "display"
 
 
 async def _answered(answer: Awaitable[Reply]) -> Reply:

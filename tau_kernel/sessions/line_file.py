@@ -13,7 +13,7 @@ from tau_kernel.errors import CallerError, SessionLockedError, StorageError
 
 from .writer_lock import let_go_in_children, lock_for_writing
 
-__all__ = ["LineFile", "make_private_folder", "storage_error"]
+__all__ = ["LineFile", "make_private_folder", "storage_error", "sync_folder"]
 
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _CLOSED: Final = -1
@@ -23,7 +23,8 @@ def storage_error(path: Path, error: OSError) -> StorageError:
     """Say of which file the disk refused what, keeping the system's error number."""
     why = error.strerror or str(error)
     msg = (
-        f"{str(path)!r} was refused by the disk ({why}); nothing of it was kept.\n"
+        f"{str(path)!r} was refused by the disk ({why}); what was stored before is "
+        "unchanged.\n"
         "Free some space or mend its permissions, then try again"
     )
     return StorageError(error.errno, msg)
@@ -39,6 +40,8 @@ def make_private_folder(folder: Path) -> None:
     for one in reversed(missing):
         try:
             one.mkdir(mode=0o700, exist_ok=True)
+            # A file is found after a power failure only if its folders are.
+            sync_folder(one.parent)
         except OSError as error:
             raise storage_error(one, error) from error
 
@@ -54,7 +57,7 @@ class LineFile:
             fresh: Whether it must not exist yet; otherwise it must.
 
         Raises:
-            OSError: It cannot be opened so.
+            OSError: It cannot be opened so; no fresh file is left.
             SessionLockedError: Somebody writes it already.
         """
         self.path = path
@@ -66,6 +69,8 @@ class LineFile:
             self._size = os.fstat(self._fd).st_size
         except BaseException:
             os.close(self._fd)
+            if fresh:
+                path.unlink(missing_ok=True)
             raise
         self._release = weakref.finalize(self, _unlock_and_close, self._fd, os.getpid())
         self._inherited = False
@@ -91,13 +96,16 @@ class LineFile:
         self._check_untouched(fd)
         try:
             written = os.write(fd, line)
+            if written != len(line):
+                short = f"only {written} of {len(line)} bytes fit"
+                raise OSError(errno.ENOSPC, short)  # noqa: TRY301 - one way to undo
         except OSError as error:
             self._undo(fd)
             raise storage_error(self.path, error) from error
-        if written != len(line):
+        except BaseException:
+            # An interrupt may fall between the write and its account.
             self._undo(fd)
-            short = f"only {written} of {len(line)} bytes fit"
-            raise storage_error(self.path, OSError(errno.ENOSPC, short))
+            raise
         self._size += len(line)
 
     def cut(self, size: int) -> None:
@@ -121,21 +129,28 @@ class LineFile:
         try:
             os.fsync(self._writable())
             if self._new_name:
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
                 self._new_name = False
         except OSError as error:
-            raise storage_error(self.path, error) from error
+            why = error.strerror or str(error)
+            msg = (
+                f"{str(self.path)!r} could not be synced to the disk ({why}); what "
+                "was appended last may be lost if the machine stops.\n"
+                "Fork the session to a disk that works"
+            )
+            raise StorageError(error.errno, msg) from error
 
     def close(self) -> None:
         """Give the lock back. Idempotent; in a forked child it does nothing."""
-        self._release()
+        # The number of a closed descriptor may be given to another file at once.
         self._fd = _CLOSED
+        self._release()
 
     def let_go_in_child(self) -> None:
         """Close the inherited descriptor; the parent keeps file and lock."""
         if self._release.detach() is not None:
-            os.close(self._fd)
-            self._fd = _CLOSED
+            fd, self._fd = self._fd, _CLOSED
+            os.close(fd)
             self._inherited = True
 
     def _writable(self) -> int:
@@ -179,7 +194,12 @@ def _unlock_and_close(fd: int, owner: int) -> None:
         os.close(fd)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until a folder's names are on the disk.
+
+    Raises:
+        OSError: The disk failed.
+    """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -9,6 +9,7 @@ import gc
 import hashlib
 import os
 import re
+import shlex
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ __all__ = [
     "parse_entry",
     "parse_header",
     "path_of",
+    "repair_command",
     "read_content",
 ]
 
@@ -64,6 +66,11 @@ def path_of(base: Path, header: JsonObject) -> Path:
     return folder / f"{written}_{header['id']}.jsonl"
 
 
+def repair_command(path: Path) -> str:
+    """Give the command that mends a session file, as a shell takes it."""
+    return f"tau-kernel repair {shlex.quote(str(path))}"
+
+
 def parse_header(line: bytes, path: Path) -> JsonObject:
     """Decode line 1 of a session file.
 
@@ -82,7 +89,8 @@ def parse_header(line: bytes, path: Path) -> JsonObject:
         return header
     msg = (
         f"{path}:1 is no session header: {fault}.\n"
-        "Restore the file from a copy; nothing in it was changed"
+        f"Nothing in it was changed; {repair_command(path)!r} writes a mended copy, "
+        "if its entries can be read"
     )
     raise SessionDamagedError(msg)
 
@@ -126,7 +134,7 @@ class SessionContent:
         entries: What could be read, in load order.
         damage: The number of each line that could not be read, and why.
         tail: What follows the last newline and is no entry; empty in a whole file.
-        is_open_ended: Whether the last entry lacks only its newline.
+        is_open_ended: Whether the last line lacks only its newline.
         size: The bytes read, the tail included.
     """
 
@@ -148,7 +156,7 @@ def read_content(path: Path) -> SessionContent:
     with path.open("rb") as lines, _without_collecting():
         first = lines.readline()
         header = parse_header(first, path)
-        return _read_entries(header, lines, len(first))
+        return _read_entries(header, first, lines)
 
 
 @contextmanager
@@ -166,12 +174,13 @@ def _without_collecting() -> Iterator[None]:
 
 
 def _read_entries(
-    header: JsonObject, lines: Iterable[bytes], size: int
+    header: JsonObject, first: bytes, lines: Iterable[bytes]
 ) -> SessionContent:
     entries: list[EntryDict] = []
     ids: dict[str, str] = {}
     damage: list[tuple[int, str]] = []
-    tail = line = b"\n"
+    size = len(first)
+    tail, line = b"", first
     for number, line in enumerate(lines, start=2):
         size += len(line)
         try:
@@ -189,12 +198,11 @@ def _read_entries(
         if entry["parentId"] is not None:
             entry["parentId"] = ids.get(entry["parentId"], entry["parentId"])
         entries.append(entry)
-    torn = b"" if tail == b"\n" else tail
     return SessionContent(
         header=header,
         entries=entries,
         damage=tuple(damage),
-        tail=torn,
-        is_open_ended=not torn and not line.endswith(b"\n"),
+        tail=tail,
+        is_open_ended=not tail and not line.endswith(b"\n"),
         size=size,
     )

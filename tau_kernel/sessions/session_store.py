@@ -24,7 +24,13 @@ from tau_kernel.tree import EntryDict, SessionLog, copy_of_json
 from .conversation_log import ConversationLog
 from .line_file import LineFile, make_private_folder, storage_error
 from .session_catalog import SessionRefError
-from .session_file import SessionContent, make_header, path_of, read_content
+from .session_file import (
+    SessionContent,
+    make_header,
+    path_of,
+    read_content,
+    repair_command,
+)
 
 __all__ = ["EphemeralSession", "FileSession"]
 
@@ -130,8 +136,10 @@ class FileSession(ConversationLog):
         file: LineFile | TauError
         try:
             file = LineFile(path, fresh=False)
+        except TauError:
+            raise
         except OSError as error:
-            if isinstance(error, TauError) or error.errno not in _NOT_WRITABLE:
+            if error.errno not in _NOT_WRITABLE:
                 raise _unreadable(path, error) from error
             file = StorageError(error.errno, f"{path} may not be written")
         try:
@@ -194,8 +202,10 @@ class FileSession(ConversationLog):
         make_private_folder(path.parent)
         try:
             file = LineFile(path, fresh=True)
+        except TauError:
+            raise
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise storage_error(path, error) from error
         try:
             file.append(dump_line(header))
             for entry in entries:
@@ -261,11 +271,10 @@ def _content_of(path: Path) -> SessionContent:
 
 
 def _unreadable(path: Path, error: OSError) -> Exception:
-    if isinstance(error, TauError):
-        return error
     if isinstance(error, FileNotFoundError):
         return SessionRefError(f"no session matches {str(path)!r}: there is no file")
-    return storage_error(path, error)
+    why = error.strerror or str(error)
+    return StorageError(error.errno, f"{str(path)!r} cannot be opened ({why})")
 
 
 def _damage_error(path: Path, content: SessionContent) -> SessionDamagedError:
@@ -274,7 +283,8 @@ def _damage_error(path: Path, content: SessionContent) -> SessionDamagedError:
     others = f" and {more} more" if more else ""
     return SessionDamagedError(
         f"{path}:{line} is damaged ({why}){others}; the session is read only.\n"
-        "What could be read is shown; fork the session to go on with that"
+        f"What could be read is shown; {repair_command(path)!r} writes a mended copy "
+        "to go on with"
     )
 
 

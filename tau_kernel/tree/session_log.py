@@ -396,12 +396,21 @@ def open_branch(log: SessionLog, parent_id: str | None, *, label: str) -> Branch
 def resolve_cursor(entries: Sequence[EntryDict]) -> str | None:
     """Give the cursor that a log reopens at: where its last entry left it.
 
-    A ``navigate`` leaves it at its target, any other entry at itself.
+    A ``navigate`` leaves it at its target, any other entry at itself. A ``navigate``
+    to an entry that was lost is passed over.
     """
-    if not entries:
-        return None
-    last = entries[-1]
-    return last["targetId"] if last["type"] == "navigate" else last["id"]
+    known: set[str] | None = None
+    for entry in reversed(entries):
+        if entry["type"] != "navigate":
+            return entry["id"]
+        target = entry["targetId"]
+        if target is None:
+            return None
+        if known is None:
+            known = {one["id"] for one in entries}
+        if target in known:
+            return target
+    return None
 
 
 def agent_spec_in_force(
