@@ -344,7 +344,8 @@ class _DisplayPage(_Page):
                 part.stale = False
                 continue
             size = 0
-            if part.closed and len(unseen) == 1:
+            # What is folded is short, and a turn may have hundreds of tool calls.
+            if part.closed and (len(unseen) == 1 or not isinstance(part.content, str)):
                 size = self._send_part(part, now, every=True)
             size = size or self._send_part(part, now, every=False)
             if size == 0:

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pytest
@@ -402,3 +402,16 @@ def test_a_finish_that_was_cancelled_can_be_called_again() -> None:
     _finish(clock, writer)
     finished = {m.display_id for m in outlet.sent if "text/plain" in m.bundle}
     assert finished == {m.display_id for m in outlet.sent}
+
+
+def test_a_tool_call_that_ended_before_it_was_shown_takes_one_message() -> None:
+    clock, outlet, writer = _writer()
+    writer.feed(_delta("first"))
+    for number in range(20):
+        for kind in ("start", "end"):
+            event = _tool(kind)
+            writer.feed(replace(event, tool_call_id=f"c{number}"))
+    _finish(clock, writer)
+    tools = [message for message in outlet.sent if "text/html" in message.bundle]
+    assert len(tools) == 20
+    assert all("text/plain" in message.bundle for message in tools)
