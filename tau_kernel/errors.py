@@ -10,6 +10,7 @@
     │                                       sessions
     ├── ConfigError (ValueError)            a file, variable or option is wrong
     ├── ModelError (RuntimeError)           the provider failed or refused
+    │   └── BranchSummaryError (ValueError) a branch could not be summarised; tree
     ├── ToolError (RuntimeError)            a tool's own failure, told to the model
     ├── ExtensionFailure (RuntimeError)     an extension failed, by name
     ├── HeadlessDialogError (RuntimeError)  a question where nobody may be asked
