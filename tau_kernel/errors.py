@@ -6,8 +6,9 @@
     ├── CallerError (ValueError)            what was asked for cannot be
     │   ├── UnsupportedCommandError         a command that this place cannot run
     │   ├── UnknownEntryError (KeyError)    an entry that the log does not hold; tree
-    │   └── SessionRefError (LookupError)   a reference to no session, or to several;
-    │                                       sessions
+    │   ├── SessionRefError (LookupError)   a reference to no session, or to several;
+    │   │                                   sessions
+    │   └── NoSessionFileError (FileNotFoundError)  no file of an older session; legacy
     ├── ConfigError (ValueError)            a file, variable or option is wrong
     ├── ModelError (RuntimeError)           the provider failed or refused
     │   └── BranchSummaryError (ValueError) a branch could not be summarised; tree
