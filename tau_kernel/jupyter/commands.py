@@ -70,6 +70,10 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             description="Lists the stored conversations, or goes on with one of them.",
             run=session_commands.resume,
         ),
+        "import": Command(
+            description="Goes on in a copy of a session file of another program.",
+            run=session_commands.import_,
+        ),
         "replay": Command(
             description="Draws the answer to a submission again.",
             run=session_commands.replay,

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import importlib
 import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from tau_kernel.agent import AgentSession
 from tau_kernel.config import Config, load_config
 from tau_kernel.errors import CallerError, ConfigError
 from tau_kernel.extensions import AgentTool, UiDelegate
+from tau_kernel.legacy import is_older_file, read_older_file
 from tau_kernel.messages import JsonObject
 from tau_kernel.models import (
     Model,
@@ -211,6 +214,35 @@ class Conversation:
                 raise CallerError(msg)
             log = self._session.session_log
             return await self._change_to(self.catalog().fork(log, str(Path.cwd())))
+
+    async def import_copy(self, path: Path) -> AgentSession:
+        """Go on in a copy of a session file from elsewhere, which is only read.
+
+        Args:
+            path: A file of the v1 format or of an older one.
+
+        Raises:
+            CallerError: There is no such file.
+            SessionDamagedError: It is no session.
+        """
+        async with self._opening:
+            return await self._change_to(self._copied(path))
+
+    def _copied(self, path: Path) -> SessionLog:
+        path = path.expanduser()
+        catalog, cwd = self.catalog(), str(Path.cwd())
+        if is_older_file(path):
+            backend = self.model(None, self.config()).provider
+            older = read_older_file(path, cwd=cwd, backend=backend)
+            return catalog.fork(older.to_log(), cwd)
+        with tempfile.TemporaryDirectory() as scratch:
+            # Loading takes the writer's lock, which is its own program's.
+            read = Path(shutil.copy(path, scratch))
+            source = catalog.load(str(read))
+            try:
+                return catalog.fork(source, cwd)
+            finally:
+                source.close()
 
     def _found(self, ref: str) -> SessionLog:
         catalog = self.catalog()

@@ -16,7 +16,7 @@ from .render import AnswerWriter
 from .replay import answer_events, find_submission
 from .tree_text import tree_text
 
-__all__ = ["fork", "name", "replay", "resume", "tree"]
+__all__ = ["fork", "import_", "name", "replay", "resume", "tree"]
 
 _LISTED: Final = 12
 
@@ -62,6 +62,18 @@ async def resume(call: CommandCall) -> str:
     return (
         f"Goes on with session `{session.session_log.id[:12]}`, "
         f"{messages} messages at the cursor."
+    )
+
+
+async def import_(call: CommandCall) -> str:
+    """Go on in a copy of a session file from elsewhere."""
+    if not call.args:
+        msg = "/import needs the path of a session file: /import ~/.tau/sessions/…"
+        raise CallerError(msg)
+    session = await call.conversation.import_copy(Path(call.args))
+    return (
+        f"Goes on in a copy, session `{session.session_log.id[:12]}`, "
+        f"{len(session.messages)} messages at the cursor. The file stays as it is."
     )
 
 

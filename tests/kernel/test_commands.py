@@ -9,6 +9,7 @@ import pytest
 from kernel_process import Client, KernelProcess, StartKernel, write_script
 from kernel_tools import arguments_for
 
+from tau_kernel.legacy import SessionManager
 from tau_kernel.messages import JsonObject
 
 pytestmark = pytest.mark.slow
@@ -90,6 +91,38 @@ def test_the_environment_names_the_session_to_go_on_with(
     assert "'nowhere'" in unknown.client().run("hi").reply["evalue"]
 
 
+def test_a_file_of_another_home_is_imported_as_a_copy(
+    start_kernel: StartKernel, tmp_path: Path
+) -> None:
+    first = start_kernel("--TauKernel.model=echo")
+    run_cells(first.client(), a="one")
+    (file,) = first.session_files
+    whole = file.read_bytes()
+    other = tmp_path / "other"
+    second = start_kernel("--TauKernel.model=echo", home=other)
+    client = second.client()
+    run_cells(client, i=f"/import {file}", b="two")
+    assert client.run("%%python\nlen(tau.session.messages)").text == "4"
+    assert file.read_bytes() == whole
+    (copy,) = second.session_files
+    assert copy.is_relative_to(other)
+
+
+def test_an_older_file_is_converted_when_it_is_imported(
+    start_kernel: StartKernel, tmp_path: Path
+) -> None:
+    manager = SessionManager(str(tmp_path), str(tmp_path / "old"))
+    old = manager.new_session("echo")
+    said = {"role": "user", "content": "from long ago"}
+    manager.append_entry({"type": "message", "message": said})
+    client = start_kernel("--TauKernel.model=echo").client()
+    run_cells(client, i=f"/import {old}", b="two")
+    seen = client.run("%%python\nstr(tau.session.messages[0])").text
+    assert "from long ago" in seen
+    missing = client.run("/import nowhere.jsonl")
+    assert "'nowhere.jsonl'" in missing.reply["evalue"]
+
+
 def test_an_answer_with_its_tools_is_drawn_again(
     start_kernel: StartKernel, tmp_path: Path
 ) -> None:
@@ -127,6 +160,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         ("/fork", "no conversation"),
         ("/name x", "no conversation yet"),
         ("/replay", "needs a submission"),
+        ("/import", "needs the path"),
         ("/tree now", "takes no arguments"),
         ("/resume nowhere", "'nowhere'"),
         ("/resume last", "no other session"),
