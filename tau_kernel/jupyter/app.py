@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -70,6 +72,21 @@ class TauKernelApp(IPKernelApp):
             os._exit(128 + signal.SIGTERM)
 
 
+def _leave_debugger_out() -> None:
+    """Let ipykernel find no debugger, as this kernel offers none.
+
+    It would take a good part of the time to start, and warn on the first cell's output.
+    Python cells may import it all the same.
+    """
+    if "debugpy" not in sys.modules:
+        # None is how the import system is told that there is no such module.
+        sys.modules["debugpy"] = None  # type: ignore[assignment]
+        try:
+            importlib.import_module("ipykernel.debugger")
+        finally:
+            del sys.modules["debugpy"]
+
+
 def _take_usual_signals() -> None:
     """Let a forked child be ended as any other: the kernel is not its to shut down."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -83,6 +100,7 @@ def launch(argv: Sequence[str]) -> None:
     Args:
         argv: Command line arguments, such as ``-f CONNECTION_FILE``.
     """
+    _leave_debugger_out()
     config = Config()
     # The tree is the history; IPython's own file would be a second, partial one.
     config.HistoryManager.enabled = False

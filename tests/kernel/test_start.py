@@ -51,6 +51,8 @@ def test_the_kernel_offers_neither_a_debugger_nor_subshells(
     assert info.get("debugger", False) is False
     assert info["language_info"]["name"] == "tau"
     assert info["banner"].startswith("τ")
+    cell = client.run("%%python\nimport sys\nsys.modules.get('debugpy')")
+    assert cell.outputs == []
 
 
 def test_the_environment_and_the_command_line_choose_the_model(
