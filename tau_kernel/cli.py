@@ -22,6 +22,7 @@ from tau_kernel.errors import TauError
 from tau_kernel.jupyter import install_kernelspec, is_installed_in, shipped_path
 from tau_kernel.models import install_local
 from tau_kernel.notebook import CellProgress, RunOutcome, run_notebook
+from tau_kernel.sessions import FileSessionCatalog
 
 __all__ = ["main"]
 
@@ -100,6 +101,17 @@ def demo(*, output: Path) -> None:
     if outcome.error is not None:
         message = f"the notebook did not run to its end\n{outcome.error}"
         raise click.ClickException(message)
+
+
+@main.command()
+@click.argument("session")
+def repair(*, session: str) -> None:
+    """Write a mended copy of the damaged SESSION: its path, id or start of its id."""
+    config = load_config(os.environ)
+    report = FileSessionCatalog(config.home / "sessions").repair(session)
+    for line in report.lines():
+        click.echo(line)
+    click.echo(report.path)
 
 
 def _write_page(path: Path) -> Path:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import nbformat
@@ -13,6 +16,8 @@ from click.testing import CliRunner, Result
 from tau_kernel import __version__
 from tau_kernel.cli import main
 from tau_kernel.jupyter import is_installed_in
+from tau_kernel.messages import message_text, user_message
+from tau_kernel.sessions import FileSession
 
 
 def run(*words: str) -> Result:
@@ -157,6 +162,63 @@ def test_installed_weights_are_checked_and_left_alone() -> None:
         "checking",
         "ready:",
     ]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileSession:
+    """A session in ``TAU_HOME`` whose line 3 cannot be read."""
+    monkeypatch.setenv("TAU_HOME", str(tmp_path))
+    with closing(FileSession.create(tmp_path / "sessions", "/w", "m", "b")) as session:
+        session.append_message(user_message("lost"))
+        session.append_message(user_message("kept"))
+    lines = session.path.read_bytes().split(b"\n")
+    lines[2] = b"broken"
+    session.path.write_bytes(b"\n".join(lines))
+    return session
+
+
+@pytest.mark.parametrize("by", ["path", "id", "start of the id"])
+def test_a_repair_tells_what_it_did_and_where_the_copy_is(
+    damaged: FileSession, by: str
+) -> None:
+    ref = {"path": str(damaged.path), "id": damaged.id}.get(by, damaged.id[:9])
+    result = run("repair", ref)
+    assert result.exit_code == 0, result.output
+    summary, dropped, rehung, copied, written = result.stdout.splitlines()
+    assert summary == f"{damaged.path}: 2 entries kept, 1 dropped, 1 re-hung, 0 mended"
+    assert dropped.startswith("line 3: dropped (")
+    assert rehung.startswith("line 4: ")
+    assert rehung.endswith("(line 2 is the nearest earlier entry)")
+    with closing(FileSession.load(written)) as copy:
+        assert copied.startswith(f"the mended copy is session {copy.id};")
+        assert copy.read_only is None
+        assert [message_text(message) for message in copy.context] == ["kept"]
+
+
+def test_the_command_that_a_damaged_session_names_mends_it(
+    damaged: FileSession,
+) -> None:
+    named = re.search(
+        "'tau-kernel (repair .*)' ", str(FileSession.load(damaged.path).read_only)
+    )
+    assert named is not None
+    assert run(*shlex.split(named[1])).exit_code == 0
+
+
+def test_a_session_that_needs_no_repair_is_told(damaged: FileSession) -> None:
+    copy = run("repair", damaged.id).stdout.splitlines()[-1]
+    assert "is whole, so there is nothing to mend" in refusal("repair", copy)
+
+
+def test_a_session_that_is_not_there_cannot_be_repaired(damaged: FileSession) -> None:
+    assert "no session matches 'none'" in refusal("repair", "none")
+
+
+def test_a_file_that_is_no_session_cannot_be_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text("some text\n")
+    assert "nothing of" in refusal("repair", str(path))
+    assert [path] == list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -74,6 +74,10 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             description="Goes on in a copy of a session file of another program.",
             run=session_commands.import_,
         ),
+        "repair": Command(
+            description="Writes a mended copy of a damaged session.",
+            run=session_commands.repair,
+        ),
         "replay": Command(
             description="Draws the answer to a submission again.",
             run=session_commands.replay,

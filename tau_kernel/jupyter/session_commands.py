@@ -16,7 +16,7 @@ from .render import AnswerWriter
 from .replay import answer_events, find_submission
 from .tree_text import tree_text
 
-__all__ = ["fork", "import_", "name", "replay", "resume", "tree"]
+__all__ = ["fork", "import_", "name", "repair", "replay", "resume", "tree"]
 
 _LISTED: Final = 12
 
@@ -75,6 +75,16 @@ async def import_(call: CommandCall) -> str:
         f"Goes on in a copy, session `{session.session_log.id[:12]}`, "
         f"{len(session.messages)} messages at the cursor. The file stays as it is."
     )
+
+
+async def repair(call: CommandCall) -> str:
+    """Write a mended copy of a damaged session."""
+    if not call.args:
+        msg = "/repair needs a session: its path, its id or the start of its id"
+        raise CallerError(msg)
+    report = await asyncio.to_thread(call.conversation.catalog().repair, call.args)
+    lines = "\n".join(report.lines())
+    return f"```text\n{lines}\n```\n\n`/resume {report.id[:12]}` goes on with it."
 
 
 async def replay(call: CommandCall) -> str:

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from .conversation_log import ConversationLog
 from .file_catalog import FileSessionCatalog
+from .repair import (
+    DroppedLine,
+    MendedLine,
+    RehungEntry,
+    RepairReport,
+    repair_session,
+)
 from .session_catalog import (
     ConversationSession,
     SessionCatalog,
@@ -18,10 +25,15 @@ from .session_store import EphemeralSession, FileSession
 __all__ = [
     "ConversationLog",
     "ConversationSession",
+    "DroppedLine",
     "EphemeralSession",
     "FileSession",
     "FileSessionCatalog",
+    "MendedLine",
+    "RehungEntry",
+    "RepairReport",
     "SessionCatalog",
     "SessionInfo",
     "SessionRefError",
+    "repair_session",
 ]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tau_kernel.tree import SessionLog
 
-from .session_catalog import ConversationSession, SessionCatalog, SessionInfo
+from .repair import RepairReport, repair_session
+from .session_catalog import SessionCatalog, SessionInfo
 from .session_file import folder_of
 from .session_listing import read_session_info
 from .session_store import EphemeralSession, FileSession
@@ -76,8 +77,16 @@ class FileSessionCatalog(SessionCatalog):
         infos = [info for info in map(_info_or_gone, paths) if info is not None]
         return sorted(infos, key=lambda info: (info.modified, info.ref), reverse=True)
 
-    def resolve_ref(self, ref: str, *, cwd: str | None = None) -> ConversationSession:
-        """Load a session by the path of its file, its id, or the start of its id.
+    def repair(self, ref: str) -> RepairReport:
+        """Write a mended copy of a damaged session; see `repair_session`.
+
+        Args:
+            ref: As for `find_ref`.
+        """
+        return repair_session(self.find_ref(ref))
+
+    def find_ref(self, ref: str, *, cwd: str | None = None) -> str:
+        """Find a session by the path of its file, its id, or the start of its id.
 
         Args:
             ref: The reference; a path counts only if its file exists.
@@ -88,8 +97,8 @@ class FileSessionCatalog(SessionCatalog):
                 LookupError.
         """
         if ref.endswith(".jsonl") and Path(ref).is_file():
-            return self.load(ref)
-        return super().resolve_ref(ref, cwd=cwd)
+            return ref
+        return super().find_ref(ref, cwd=cwd)
 
 
 def _info_or_gone(path: Path) -> SessionInfo | None:

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -99,6 +100,7 @@ class LineFile:
             if written != len(line):
                 short = f"only {written} of {len(line)} bytes fit"
                 raise OSError(errno.ENOSPC, short)  # noqa: TRY301 - one way to undo
+            self._size += len(line)
         except OSError as error:
             self._undo(fd)
             raise storage_error(self.path, error) from error
@@ -106,7 +108,6 @@ class LineFile:
             # An interrupt may fall between the write and its account.
             self._undo(fd)
             raise
-        self._size += len(line)
 
     def cut(self, size: int) -> None:
         """Shorten the file to `size` bytes.
@@ -190,7 +191,9 @@ class LineFile:
 def _unlock_and_close(fd: int, owner: int) -> None:
     # The finalizer may also run at the exit of a child that skipped the fork hook.
     if os.getpid() == owner:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        # Closing gives the lock back as well, unless a child just forked has the file.
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 

@@ -182,6 +182,19 @@ class SessionCatalog(ABC):
             SessionRefError: No session matches, or more than one does; it is a
                 LookupError.
         """
+        return self.load(self.find_ref(ref, cwd=cwd))
+
+    def find_ref(self, ref: str, *, cwd: str | None = None) -> str:
+        """Give the `SessionInfo.ref` of the session that `resolve_ref` would load.
+
+        Args:
+            ref: A session's id or its start.
+            cwd: As for `list`.
+
+        Raises:
+            SessionRefError: No session matches, or more than one does; it is a
+                LookupError.
+        """
         infos = self.list(cwd)
         found = [info for info in infos if info.id == ref] or [
             info for info in infos if ref and info.id.startswith(ref)
@@ -193,4 +206,4 @@ class SessionCatalog(ABC):
             ids = ", ".join(info.id for info in found[:5])
             msg = f"{ref!r} matches multiple sessions ({ids}); give more of the id"
             raise SessionRefError(msg)
-        return self.load(found[0].ref)
+        return found[0].ref

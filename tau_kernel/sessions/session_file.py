@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -29,8 +30,8 @@ __all__ = [
     "parse_entry",
     "parse_header",
     "path_of",
-    "repair_command",
     "read_content",
+    "repair_command",
 ]
 
 _VERSION: Final = 1
@@ -80,19 +81,30 @@ def parse_header(line: bytes, path: Path) -> JsonObject:
     fault = None
     header: JsonObject = {}
     try:
-        header = load_line(line)
+        header = _decoded(line)
     except ValueError as error:
         fault = str(error)
     else:
         fault = _header_fault(header)
     if fault is None:
         return header
+    advice = f"{repair_command(path)!r} writes a mended copy, if its entries are whole"
+    if header.get("version", _VERSION) != _VERSION:
+        advice = "use the program that wrote it"
     msg = (
         f"{path}:1 is no session header: {fault}.\n"
-        f"Nothing in it was changed; {repair_command(path)!r} writes a mended copy, "
-        "if its entries can be read"
+        f"Nothing in the file was changed; {advice}"
     )
     raise SessionDamagedError(msg)
+
+
+def _decoded(line: bytes) -> JsonObject:
+    try:
+        return load_line(line)
+    except json.JSONDecodeError as error:
+        # Its own text counts lines within this one.
+        msg = f"{error.msg} at character {error.pos + 1}"
+        raise ValueError(msg) from error
 
 
 def _header_fault(header: JsonObject) -> str | None:
@@ -116,12 +128,11 @@ def parse_entry(line: bytes) -> EntryDict:
     Raises:
         ValueError: It holds none; the message says why.
     """
-    record = load_line(line)
+    record = _decoded(line)
     if fault := entry_fault(record):
         raise ValueError(fault)
     # A log repeats a few kinds; one copy of each is kept.
     record["type"] = sys.intern(cast("str", record["type"]))
-    record.setdefault("parentId", None)
     return cast("EntryDict", record)
 
 

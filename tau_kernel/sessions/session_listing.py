@@ -81,9 +81,7 @@ def _described(path: Path, ends: _Ends) -> SessionInfo:
     tail, later_fault = _entries(ends.tail, f"{path}, line -", first=-len(ends.tail))
     entries = tail or head
     view = LogView(entries)
-    cursor = resolve_cursor(entries)
-    known = cursor is not None and view.contains(cursor)
-    talk = [m for m in map(_talk_of, view.path(cursor if known else None)) if m]
+    talk = [m for m in map(_talk_of, view.path(resolve_cursor(entries))) if m]
     prompts = [m for m in map(_talk_of, head) if m and m["role"] == "user"]
     if not tail:
         prompts = [message for message in talk if message["role"] == "user"]

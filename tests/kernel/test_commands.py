@@ -108,6 +108,23 @@ def test_a_file_of_another_home_is_imported_as_a_copy(
     assert copy.is_relative_to(other)
 
 
+def test_a_damaged_session_is_repaired_and_resumed(start_kernel: StartKernel) -> None:
+    first = start_kernel("--TauKernel.model=echo")
+    run_cells(first.client(), a="one", b="two")
+    (file,) = first.session_files
+    first.manager.shutdown_kernel()
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[5] = b"{ no JSON\n"
+    file.write_bytes(b"".join(lines))
+    client = start_kernel("--TauKernel.model=echo").client()
+    assert "damaged" in client.run("/resume").text
+    repaired = client.run(f"/repair {file}")
+    assert "line 6: dropped" in repaired.text
+    resume = repaired.text.rpartition("`/resume ")[2].partition("`")[0]
+    run_cells(client, r=f"/resume {resume}", c="three")
+    assert "two" in client.run("%%python\nstr(tau.session.messages)").text
+
+
 def test_an_older_file_is_converted_when_it_is_imported(
     start_kernel: StartKernel, tmp_path: Path
 ) -> None:
@@ -161,6 +178,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         ("/name x", "no conversation yet"),
         ("/replay", "needs a submission"),
         ("/import", "needs the path"),
+        ("/repair", "needs a session"),
         ("/tree now", "takes no arguments"),
         ("/resume nowhere", "'nowhere'"),
         ("/resume last", "no other session"),

@@ -126,6 +126,18 @@ def test_an_entry_that_lacks_only_its_newline_is_kept(session: FileSession) -> N
         assert (len(again.view()), again.read_only) == (3, None)
 
 
+def test_a_header_that_lacks_only_its_newline_is_not_glued_to(
+    session: FileSession,
+) -> None:
+    session.close()
+    header = session.path.read_bytes().split(b"\n")[0]
+    session.path.write_bytes(header)
+    with closing(FileSession.load(session.path)) as loaded:
+        loaded.append_message(user_message("next"))
+    with closing(FileSession.load(session.path)) as again:
+        assert (len(again.view()), again.read_only) == (1, None)
+
+
 @pytest.mark.parametrize(
     "bad", [b"{broken", b"[]", b'{"type":"message"}', b"\0\0", b""]
 )
