@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from kernel_process import Client, KernelProcess
+from kernel_process import Client, KernelProcess, write_script
+from kernel_tools import arguments_for
 from measured import Compare, Report, Row, quick_at_worst
 from openai_server import OpenAIServer
+
+from tau_kernel.messages import JsonObject
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +132,39 @@ def test_a_python_cell(
     measure(what, lambda: _interrupt_shown(tau_kernel_process, tau_client, code))
 
 
+@pytest.mark.parametrize(
+    ("what", "tool"),
+    [("running tool", "waits"), ("open question", "asks")],
+    ids=["tool", "question"],
+)
+def test_a_tool(
+    measure: Measure,
+    compiled: Mapping[str, str],
+    tmp_path: Path,
+    what: str,
+    tool: str,
+) -> None:
+    call: JsonObject = {"tool_calls": [{"name": tool, "arguments": {}}]}
+    model = write_script(tmp_path / "calls.jsonl", *[call] * 100)
+    arguments, env = arguments_for(tool)
+    arguments.append(f"--TauKernel.model={model}")
+    home = tmp_path / "home"
+    home.mkdir()
+    with KernelProcess(*arguments, home=home, env={**compiled, **env}) as process:
+        client = process.client()
+
+        def is_reached() -> bool:
+            kind = "input_request" if tool == "asks" else "display_data"
+            return any(one.kind == kind for one in client.received)
+
+        measure(
+            what,
+            lambda: _interrupt(
+                process, client, "call it", lambda: client.wait_for(is_reached)
+            ),
+        )
+
+
 def _interrupt_shown(
     process: KernelProcess, client: Client, code: str, shown: str = "here"
 ) -> float:
@@ -148,7 +185,7 @@ def _interrupt(
     process: KernelProcess, client: Client, code: str, reach: Callable[[], object]
 ) -> float:
     client.received.clear()
-    cell = client.execute(code)
+    cell = client.execute(code, cell_id="c", allow_stdin=True)
     reach()
     at = process.interrupt()
     cell.wait()
