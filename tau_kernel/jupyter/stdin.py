@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import zmq
+
 from tau_kernel.errors import HeadlessDialogError
 from tau_kernel.extensions import FormField, form_headless_value, validate_form_spec
 from tau_kernel.messages import JsonObject, JsonValue, clean_text
@@ -23,7 +25,6 @@ from .cell_request import CURRENT_REQUEST, CellRequest
 from .main_thread import MainThread
 
 if TYPE_CHECKING:
-    import zmq
     from jupyter_client.session import Session
 
 __all__ = ["StdinDialogs", "StdinExchange"]
@@ -54,6 +55,7 @@ class StdinExchange:
         self._session = session
         self._socket = socket
         self._open: dict[str, _Question] = {}
+        self._unsent: list[_Question] = []
         self._waiting: deque[_Question] = deque()
 
     async def ask(self, request: CellRequest, prompt: str, *, password: bool) -> str:
@@ -73,7 +75,7 @@ class StdinExchange:
 
     def withdraw_all(self) -> None:
         """Cancel every question; on the main thread."""
-        for question in [*self._open.values(), *self._waiting]:
+        for question in [*self._open.values(), *self._unsent, *self._waiting]:
             question.answer.cancel()
 
     def _begin(self, question: _Question) -> None:
@@ -88,26 +90,54 @@ class StdinExchange:
             question.answer.set_exception(HeadlessDialogError(msg))
             return
         client = list(question.request.identity)
-        if any(client == list(q.request.identity) for q in self._open.values()):
+        begun = [*self._open.values(), *self._unsent]
+        if any(client == list(other.request.identity) for other in begun):
             self._waiting.append(question)
             return
         if not self._open:
             # Replies to questions that were withdrawn.
             self._received()
-        sent = self._session.send(
-            self._socket,
-            "input_request",
-            {"prompt": clean_text(question.prompt), "password": question.password},
-            parent=dict(question.request.parent),
-            ident=client,
-        )
-        assert sent is not None
-        self._open[sent["header"]["msg_id"]] = question
-        if len(self._open) == 1:
+        self._unsent.append(question)
+        self._send_all()
+        if not begun:
             self._main.look(self._look)
+
+    def _send_all(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for question in unsent:
+            sent = self._sent(question)
+            if sent is None:
+                self._unsent.append(question)
+            else:
+                self._open[sent] = question
+
+    def _sent(self, question: _Question) -> str | None:
+        """Send a question and give its id; None if its client is not connected yet.
+
+        The socket would drop such a message without a word, unless it is told not to,
+        and a cell may ask sooner than its client's channel is there.
+        """
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        try:
+            sent = self._session.send(
+                self._socket,
+                "input_request",
+                {"prompt": clean_text(question.prompt), "password": question.password},
+                parent=dict(question.request.parent),
+                ident=list(question.request.identity),
+            )
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return None
+        finally:
+            self._socket.setsockopt(zmq.ROUTER_MANDATORY, 0)
+        assert sent is not None
+        return str(sent["header"]["msg_id"])
 
     def _end(self, question: _Question) -> None:
         self._open = {k: q for k, q in self._open.items() if q is not question}
+        self._unsent = [other for other in self._unsent if other is not question]
         with contextlib.suppress(ValueError):
             self._waiting.remove(question)
         waiting, self._waiting = self._waiting, deque()
@@ -122,7 +152,8 @@ class StdinExchange:
                 content = reply.get("content")
                 value = content.get("value", "") if isinstance(content, dict) else ""
                 question.answer.set_result(str(value))
-        return bool(self._open)
+        self._send_all()
+        return bool(self._open or self._unsent)
 
     def _question_of(
         self, identity: Sequence[bytes], reply: Mapping[str, object]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from kernel_process import Cell, Client, Received, StartKernel
+from jupyter_client.blocking.client import BlockingKernelClient
+from kernel_process import BOUND, Cell, Client, Received, StartKernel
 from kernel_tools import arguments_for
 from openai_server import OpenAIServer, delta, finish, tool_call
 
@@ -126,6 +127,31 @@ def test_a_question_is_answered_while_other_messages_are_served(
     assert "thanks" in cell.wait().text
     results = [m for m in _asked(service) if m["role"] == "tool"]
     assert [m["content"] for m in results] == ["Ada"]
+
+
+def test_a_question_waits_for_a_client_whose_channel_is_not_there_yet(
+    start_kernel: StartKernel, service: OpenAIServer
+) -> None:
+    arguments, env = arguments_for("asks")
+    kernel = start_kernel(*arguments, env=env)
+    observer = kernel.client()
+    late = BlockingKernelClient(connection_file=kernel.manager.connection_file)
+    late.load_connection_file()
+    late.start_channels(stdin=False, hb=False, control=False)
+    _call(service, "asks")
+    service.reply(delta(content="thanks"), *finish())
+    asked = late.execute("go", allow_stdin=True)
+    observer.wait_for(
+        lambda: any(
+            one.parent == asked and one.kind in {"stream", "display_data"}
+            for one in observer.received
+        )
+    )
+    question = late.get_stdin_msg(timeout=BOUND)
+    assert question["content"]["prompt"] == "name [nobody]: "
+    late.input("Ada")
+    assert late.get_shell_msg(timeout=BOUND)["content"]["status"] == "ok"
+    late.stop_channels()
 
 
 def test_a_python_cell_that_waits_for_the_model_can_be_asked(
