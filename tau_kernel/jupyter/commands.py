@@ -71,7 +71,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             run=session_commands.resume,
         ),
         "import": Command(
-            description="Goes on in a copy of a session file of another program.",
+            description="Lists other programs' sessions, or goes on in a copy of one.",
             run=session_commands.import_,
         ),
         "repair": Command(

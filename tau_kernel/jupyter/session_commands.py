@@ -8,6 +8,12 @@ from typing import Final
 
 from tau_kernel.agent import AgentSession
 from tau_kernel.errors import CallerError
+from tau_kernel.legacy import (
+    FoundSession,
+    FoundSessions,
+    find_sessions,
+    session_folders,
+)
 from tau_kernel.sessions import SessionInfo
 
 from .command_call import CommandCall
@@ -66,15 +72,37 @@ async def resume(call: CommandCall) -> str:
 
 
 async def import_(call: CommandCall) -> str:
-    """Go on in a copy of a session file from elsewhere."""
-    if not call.args:
-        msg = "/import needs the path of a session file: /import ~/.tau/sessions/…"
-        raise CallerError(msg)
-    session = await call.conversation.import_copy(Path(call.args))
+    """List session files from elsewhere, or go on in a copy of one of them."""
+    found = await asyncio.to_thread(_importable, call.args)
+    if found is not None:
+        return found
+    read = await call.conversation.import_copy(_path(call.args))
+    session = _session(call)
+    call.history.recall(session.session_log)
+    notices = "".join(f"\n- {_plain(notice)}" for notice in read.notices)
     return (
         f"Goes on in a copy, session `{session.session_log.id[:12]}`, "
         f"{len(session.messages)} messages at the cursor. The file stays as it is."
+        + (f"\n{notices}" if notices else "")
     )
+
+
+def _importable(args: str) -> str | None:
+    """List what can be imported from a directory; None where `args` is none."""
+    if not args:
+        return _found(find_sessions(_homes(), most=_LISTED), "made in this directory")
+    path = _path(args)
+    if path.is_dir():
+        return _found(find_sessions([path], most=_LISTED), f"below {_plain(args)}")
+    return None
+
+
+def _path(args: str) -> Path:
+    return Path(args).expanduser()
+
+
+def _homes() -> tuple[Path, ...]:
+    return session_folders(Path.home(), str(Path.cwd()))
 
 
 async def repair(call: CommandCall) -> str:
@@ -145,6 +173,32 @@ def _listed(infos: list[SessionInfo]) -> str:
         + rest
         + "\n\n`/resume ID` goes on with one, `/resume last` with the last."
     )
+
+
+def _found(found: FoundSessions, where: str) -> str:
+    hint = (
+        "`/import PATH` goes on in a copy of one; "
+        "`/import DIRECTORY` lists those of another directory."
+    )
+    if not found.sessions:
+        return f"No session of τ or pi that was {where} was found.\n\n{hint}"
+    rows = ["| path | written | format | |", "|---|---|---|---|"]
+    rows.extend(map(_found_row, found.sessions))
+    rest = [f"{found.left} older files are not listed."] if found.left else []
+    if found.passed_over:
+        rest.append(f"{found.passed_over} other files hold no session.")
+    return "\n\n".join(["\n".join(rows), *rest, hint])
+
+
+def _found_row(found: FoundSession) -> str:
+    path = str(found.path)
+    home = f"{Path.home()}/"
+    if path.startswith(home):
+        path = f"~/{path.removeprefix(home)}"
+    # In a table, a bar ends even code, and code cannot hold a backtick.
+    shown = _plain(path) if set(path) & set("`|") else f"`{path}`"
+    written = found.modified.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"| {shown} | {written} | {found.format} | {_plain(found.title)} |"
 
 
 def _plain(text: str) -> str:

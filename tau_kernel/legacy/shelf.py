@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,9 @@ __all__ = [
     "MemoryShelf",
     "NoSessionFileError",
     "Shelf",
+    "folder_of",
     "is_v1_file",
+    "parse_lines",
 ]
 
 _LONGEST_NAME: Final = 200
@@ -145,7 +147,7 @@ class FileShelf:
         """
         written = iso_time(cast("int", records[0]["timestamp"]))
         name = f"{re.sub('[:.]', '-', written)}_{id_of(records[0])}.jsonl"
-        path = self._folder_of(cwd) / name
+        path = folder_of(self._base, cwd) / name
         data = b"".join(map(dump_line, records))
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,13 +172,13 @@ class FileShelf:
             StorageError: It cannot be read.
         """
         try:
-            data = Path(path).read_bytes()
+            with Path(path).open("rb") as lines:
+                return parse_lines(lines, path)
         except FileNotFoundError as error:
             msg = f"there is no session file {path!r}; use a path from list_all"
             raise NoSessionFileError(msg) from error
         except OSError as error:
             raise _refused(Path(path), error) from error
-        return _parsed(data, path)
 
     def append(
         self, path: str, seen: Extent, records: Sequence[LegacyRecord]
@@ -213,37 +215,49 @@ class FileShelf:
 
     def is_made_in(self, path: str, cwd: str) -> bool:
         """Whether a file lies in the folder of `cwd`."""
-        return Path(path).parent == self._folder_of(cwd)
-
-    def _folder_of(self, cwd: str) -> Path:
-        dashed = re.sub(r"[/\\:]", "-", cwd.lstrip("/"))
-        if len(os.fsencode(dashed)) > _LONGEST_NAME:
-            digest = hashlib.sha256(os.fsencode(dashed)).hexdigest()[:16]
-            dashed = f"{dashed[:50]}-{digest}"
-        return self._base / f"--{dashed}--"
+        return Path(path).parent == folder_of(self._base, cwd)
 
 
-def _parsed(data: bytes, path: str) -> tuple[list[LegacyRecord], Extent]:
-    lines = data.split(b"\n")
+def folder_of(base: Path, cwd: str) -> Path:
+    """Give the folder, below that of all sessions, of those made in `cwd`."""
+    dashed = re.sub(r"[/\\:]", "-", cwd.lstrip("/"))
+    if len(os.fsencode(dashed)) > _LONGEST_NAME:
+        digest = hashlib.sha256(os.fsencode(dashed)).hexdigest()[:16]
+        dashed = f"{dashed[:50]}-{digest}"
+    return base / f"--{dashed}--"
+
+
+def parse_lines(lines: Iterable[bytes], path: str) -> tuple[list[LegacyRecord], Extent]:
+    """Give the records of a file's lines, and how far they reach.
+
+    Args:
+        lines: Each with its newline; the last may lack it.
+        path: How errors name the file.
+
+    Raises:
+        SessionDamagedError: A line is no record, or the file has another format.
+    """
     records: list[LegacyRecord] = []
     seen: dict[str, int] = {}
+    size = 0
+    is_open_ended = False
     for number, line in enumerate(lines, start=1):
+        size += len(line)
         if not line.strip():
             continue
-        is_last = number == len(lines)
+        is_open_ended = not line.endswith(b"\n")
         record, fault = _record_in(line, seen)
         if record is not None and not records:
             fault = _session_fault(record)
         if fault is not None or record is None:
-            if is_last and record is None and records:
-                return records, Extent(size=len(data), tail=line)
+            if is_open_ended and record is None and records:
+                return records, Extent(size=size, tail=line)
             raise _damaged(path, number, fault or "it is empty")
         seen[id_of(record)] = number
         records.append(record)
     if not records:
         raise _damaged(path, 1, "it is empty, but must be a 'session' record")
-    is_open_ended = bool(lines[-1].strip())
-    return records, Extent(size=len(data), is_open_ended=is_open_ended)
+    return records, Extent(size=size, is_open_ended=is_open_ended)
 
 
 def _record_in(

@@ -177,7 +177,6 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         ("/fork", "no conversation"),
         ("/name x", "no conversation yet"),
         ("/replay", "needs a submission"),
-        ("/import", "needs the path"),
         ("/repair", "needs a session"),
         ("/tree now", "takes no arguments"),
         ("/resume nowhere", "'nowhere'"),
