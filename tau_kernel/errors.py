@@ -6,16 +6,22 @@
     ├── CallerError (ValueError)            what was asked for cannot be
     │   ├── UnsupportedCommandError         a command that this place cannot run
     │   ├── UnknownEntryError (KeyError)    an entry that the log does not hold; tree
+    │   ├── UnknownSpecError (KeyError)     no capability, flow or domain of that name;
+    │   │                                   flows
     │   ├── SessionRefError (LookupError)   a reference to no session, or to several;
     │   │                                   sessions
     │   └── NoSessionFileError (FileNotFoundError)  no file of an older session; legacy
     ├── ConfigError (ValueError)            a file, variable or option is wrong
+    │   └── CompactionPolicyError           a policy contradicts itself or its model;
+    │                                       agent
     ├── ModelError (RuntimeError)           the provider failed or refused
     │   └── BranchSummaryError (ValueError) a branch could not be summarised; tree
     ├── ToolError (RuntimeError)            a tool's own failure, told to the model
     ├── ExtensionFailure (RuntimeError)     an extension failed, by name
     ├── HeadlessDialogError (RuntimeError)  a question where nobody may be asked
     ├── LimitError (RuntimeError)           a limit of the cell or session was met
+    │   └── CompactionPolicyViolation       a compaction policy was broken; agent
+    ├── CompactionError (RuntimeError)      a context was not compacted; agent
     ├── SessionLockedError (RuntimeError)   another process writes this session
     ├── SessionDamagedError (ValueError)    a session file cannot be read
     └── StorageError (OSError)              the disk refused a write
@@ -91,7 +97,20 @@ class HeadlessDialogError(TauError, RuntimeError):
 
 
 class LimitError(TauError, RuntimeError):
-    """A limit of the cell or the session ended the turn."""
+    """A limit of a submission or of its session ended the turn.
+
+    Attributes:
+        limit: The limit's name, such as ``max_tokens``; None if it has no setting.
+        scope: Whose limit it is: ``"submission"`` or ``"session"``.
+    """
+
+    def __init__(
+        self, message: str, *, limit: str | None = None, scope: str | None = None
+    ) -> None:
+        """Keep which limit it was, so that a head can say how to raise it."""
+        super().__init__(message)
+        self.limit = limit
+        self.scope = scope
 
 
 class SessionLockedError(TauError, RuntimeError):

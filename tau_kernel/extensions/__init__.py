@@ -1,10 +1,19 @@
 """What tools and extensions are written against.
 
-`extension_types` holds the types of a tool and the dialogs it may open, `form_spec`
-what a form may ask. Running a tool is the affair of `tau_kernel.agent`.
+`extension_types` holds the types of a tool and the dialogs it may open. What a form may
+ask is said in `tau_kernel.flows` and given here as well, for those who write them.
+Running a tool is the affair of `tau_kernel.agent`.
 """
 
 from __future__ import annotations
+
+from tau_kernel.flows import (
+    FORM_FIELD_KINDS,
+    FormField,
+    form_headless_value,
+    validate_form_spec,
+    validate_form_values,
+)
 
 from .extension_types import (
     HEADLESS_DIALOG_ANSWERS,
@@ -15,13 +24,6 @@ from .extension_types import (
     ToolContext,
     ToolExecutionMode,
     UiDelegate,
-)
-from .form_spec import (
-    FORM_FIELD_KINDS,
-    FormField,
-    form_headless_value,
-    validate_form_spec,
-    validate_form_values,
 )
 
 __all__ = [

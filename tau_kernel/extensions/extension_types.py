@@ -8,6 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from tau_kernel.errors import CallerError, HeadlessDialogError
+from tau_kernel.flows import (
+    form_headless_value,
+    validate_form_spec,
+    validate_form_values,
+)
 from tau_kernel.messages import (
     AbortSignal,
     ImageBlock,
@@ -16,8 +21,6 @@ from tau_kernel.messages import (
     TextBlock,
 )
 from tau_kernel.submissions import user_input_permitted
-
-from .form_spec import form_headless_value, validate_form_spec, validate_form_values
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tau_kernel.errors import CallerError
-from tau_kernel.extensions import (
+from tau_kernel.flows import (
     FORM_FIELD_KINDS,
     FormField,
     form_headless_value,
