@@ -19,7 +19,7 @@ import platformdirs
 
 from tau_kernel.errors import ConfigError
 
-__all__ = ["CONFIG_FILE", "Config", "ModelEntry", "load_config"]
+__all__ = ["CONFIG_FILE", "Config", "LimitsEntry", "ModelEntry", "load_config"]
 
 CONFIG_FILE: Final = "config.json"
 
@@ -37,6 +37,15 @@ class ModelEntry(TypedDict, total=False):
     reasoning: bool
     temperature: float
     request_timeout: float
+    prices: Mapping[str, float]
+
+
+class LimitsEntry(TypedDict, total=False):
+    """The limits of one cell, or of a session."""
+
+    max_turns: int
+    max_tokens: int
+    max_cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,8 @@ class Config:
         ui_defaults: The answers to dialogs where nobody may be asked, by method.
         remote_images: Whether images from the network are shown; they tell their
             server who reads.
+        cell_limits: What one cell may spend, unless its first line says otherwise.
+        session_limits: What one conversation may spend.
     """
 
     home: Path
@@ -66,6 +77,8 @@ class Config:
     system_prompt: str | None = None
     ui_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     remote_images: bool = False
+    cell_limits: LimitsEntry = field(default_factory=LimitsEntry)
+    session_limits: LimitsEntry = field(default_factory=LimitsEntry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +113,18 @@ _TEMPERATURE = _Rule(
     words="a number from 0 up",
     holds=lambda value: _is_number(value) and cast("float", value) >= 0,
 )
+_COUNT = _Rule(
+    words="a whole number from 1 up",
+    holds=_TOKENS.holds,
+)
+_DOLLARS = _Rule(
+    words="US dollars above 0",
+    holds=lambda value: _is_number(value) and cast("float", value) > 0,
+)
+_PRICE = _Rule(
+    words="US dollars for a million tokens, from 0 up",
+    holds=_TEMPERATURE.holds,
+)
 _OBJECT = _Rule(words="an object {…}", holds=lambda value: isinstance(value, dict))
 
 _CONFIG_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
@@ -109,6 +134,7 @@ _CONFIG_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "system_prompt": _TEXT,
         "ui_defaults": _OBJECT,
         "remote_images": _FLAG,
+        "limits": _OBJECT,
     }
 )
 _MODEL_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
@@ -123,7 +149,17 @@ _MODEL_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "reasoning": _FLAG,
         "temperature": _TEMPERATURE,
         "request_timeout": _SECONDS,
+        "prices": _OBJECT,
     }
+)
+_PRICE_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    dict.fromkeys(("input", "output", "cache_read", "cache_write"), _PRICE)
+)
+_SCOPE_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    {"cell": _OBJECT, "session": _OBJECT}
+)
+_LIMIT_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    {"max_turns": _COUNT, "max_tokens": _TOKENS, "max_cost": _DOLLARS}
 )
 #: What a message must not repeat.
 _SECRET_KEYS: Final = frozenset({"api_key"})
@@ -149,10 +185,16 @@ def load_config(environ: Mapping[str, str]) -> Config:
     file = home / CONFIG_FILE
     found = _read(file)
     _check(file, "", found, _CONFIG_RULES)
-    models = cast("dict[str, object]", found.get("models", {}))
+    models = cast("dict[str, dict[str, object]]", found.get("models", {}))
     for name, entry in models.items():
         _check_value(file, f"models.{name}", entry, _OBJECT)
-        _check(file, f"models.{name}.", cast("dict[str, object]", entry), _MODEL_RULES)
+        _check(file, f"models.{name}.", entry, _MODEL_RULES)
+        prices = cast("dict[str, object]", entry.get("prices", {}))
+        _check(file, f"models.{name}.prices.", prices, _PRICE_RULES)
+    limits = cast("dict[str, dict[str, object]]", found.get("limits", {}))
+    _check(file, "limits.", limits, _SCOPE_RULES)
+    for scope, entry in limits.items():
+        _check(file, f"limits.{scope}.", entry, _LIMIT_RULES)
     defaults = cast("dict[str, object]", found.get("ui_defaults", {}))
     for method, answer in defaults.items():
         _check_value(file, f"ui_defaults.{method}", answer, _TEXT)
@@ -165,6 +207,8 @@ def load_config(environ: Mapping[str, str]) -> Config:
         system_prompt=cast("str | None", found.get("system_prompt")),
         ui_defaults=MappingProxyType(cast("dict[str, str]", defaults)),
         remote_images=cast("bool", found.get("remote_images", False)),
+        cell_limits=cast("LimitsEntry", limits.get("cell", {})),
+        session_limits=cast("LimitsEntry", limits.get("session", {})),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tau_kernel.agent import AgentSession
+from tau_kernel.agent import AgentSession, Limits, RetryPolicy
 from tau_kernel.extensions import AgentTool, ToolExecutionMode
 from tau_kernel.models import Model, ReasoningLevel
 from tau_kernel.tools import BUILTIN_TOOLS
@@ -30,6 +30,8 @@ class SessionConfig:
         reasoning: How hard the model thinks, a level's name.
         model_resolver: Turns a name into a model, for ``set_model``.
         tool_execution_mode: ``"sequential"`` runs every tool call by itself.
+        limits: What the session may spend; None for no limit.
+        retry: How a request that failed is made again; None for the usual way.
     """
 
     model: Model
@@ -42,6 +44,8 @@ class SessionConfig:
     reasoning: ReasoningLevel | None = None
     model_resolver: Callable[[str], Model] | None = None
     tool_execution_mode: ToolExecutionMode = "parallel"
+    limits: Limits | None = None
+    retry: RetryPolicy | None = None
 
 
 def create_agent_session(config: SessionConfig) -> AgentSession:
@@ -61,4 +65,6 @@ def create_agent_session(config: SessionConfig) -> AgentSession:
         max_turns=config.max_turns,
         tool_execution_mode=config.tool_execution_mode,
         cwd=config.cwd,
+        limits=config.limits,
+        retry=config.retry,
     )

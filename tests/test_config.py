@@ -67,6 +67,32 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     )
 
 
+def test_limits_of_cells_and_sessions_are_read(tmp_path: Path) -> None:
+    limits = {"cell": {"max_turns": 3}, "session": {"max_tokens": 9, "max_cost": 0.5}}
+    config = load_config(written(tmp_path, {"limits": limits}))
+    assert config.cell_limits == limits["cell"]
+    assert config.session_limits == limits["session"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ({"limits": {"cel": {}}}, "'limits.cel'"),
+        ({"limits": {"cell": {"max_token": 1}}}, "'limits.cell.max_token'"),
+        ({"limits": {"cell": {"max_turns": 0}}}, "'limits.cell.max_turns'"),
+        ({"limits": {"session": {"max_cost": 0}}}, "'limits.session.max_cost'"),
+        (
+            {"models": {"m": {"backend": "openai", "prices": {"input": -1}}}},
+            "'models.m.prices.input'",
+        ),
+    ],
+)
+def test_a_wrong_limit_or_price_is_told_with_its_place(
+    tmp_path: Path, wrong: dict[str, object], place: str
+) -> None:
+    assert place in refusal(written(tmp_path, wrong))
+
+
 def test_a_key_in_the_file_is_not_shown_by_the_configuration(tmp_path: Path) -> None:
     environ = written(tmp_path, {"models": {"m": {"api_key": "hush"}}})
     assert "hush" not in repr(load_config(environ))

@@ -22,13 +22,21 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_provider_is_configured_as_shown(tmp_path: Path) -> None:
-    (shown,) = blocks("json")
+    shown, _ = blocks("json")
     assert len(json.loads(shown)["models"]) == 1
     (tmp_path / "config.json").write_text(shown)
     config = load_config({"TAU_HOME": str(tmp_path)})
     assert config.default_model == "claude"
     settings = {name: ModelSettings(**model) for name, model in config.models.items()}
     assert resolve_model("claude", settings).provider == "anthropic"
+
+
+def test_the_limits_are_configured_as_shown(tmp_path: Path) -> None:
+    _, shown = blocks("json")
+    (tmp_path / "config.json").write_text(shown)
+    config = load_config({"TAU_HOME": str(tmp_path)})
+    assert config.cell_limits == {"max_turns": 20, "max_tokens": 20_000}
+    assert config.session_limits == {"max_cost": 5}
 
 
 def test_the_commands_name_extras_that_exist() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from .agent_loop import run_agent_loop
 from .agent_session import AgentSession, SessionState
+from .branches import BranchResult
+from .limits import Limits, Spending
 from .loop_types import (
     DeliveredMessage,
     LoopOutcome,
@@ -17,16 +19,23 @@ from .loop_types import (
     SteerQueue,
     StreamFunction,
 )
-from .turn_settings import TurnSettings
+from .retry import RetryNotice, RetryPolicy
+from .turn_settings import Start, TurnSettings
 from .turn_tasks import TurnTasks
 
 __all__ = [
     "AgentSession",
+    "BranchResult",
     "DeliveredMessage",
+    "Limits",
     "LoopOutcome",
     "LoopPorts",
     "LoopSpec",
+    "RetryNotice",
+    "RetryPolicy",
     "SessionState",
+    "Spending",
+    "Start",
     "SteerQueue",
     "StreamFunction",
     "TurnSettings",

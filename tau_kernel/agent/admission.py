@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 from tau_kernel.errors import LimitError
 from tau_kernel.messages import Message
@@ -13,11 +13,13 @@ from tau_kernel.submissions import (
     DRIVING_SUBMISSION_DEPTH,
     MAX_SUBMISSION_DEPTH,
     SUBMISSION_ALLOWS_USER_INPUT,
+    MultitaskStrategy,
     Submission,
     SubmissionResult,
     next_submission_depth,
 )
 
+from .branches import Branches
 from .turn_runner import TurnRequest, TurnRunner
 
 __all__ = ["Admission"]
@@ -25,7 +27,7 @@ __all__ = ["Admission"]
 _BUSY: Final = "a turn is already in flight"
 _STALE: Final = "the turn to roll back was followed by another one"
 _CLOSED: Final = "the session was shut down while this submission waited"
-_AVAILABLE: Final = ("reject", "enqueue", "steer", "rollback")
+_STRATEGIES: Final = get_args(MultitaskStrategy)
 
 
 class _Slot:
@@ -65,9 +67,10 @@ class _Slot:
 class Admission:
     """The one door of a session: checks, then the lock, then the turn."""
 
-    def __init__(self, runner: TurnRunner) -> None:
+    def __init__(self, runner: TurnRunner, branches: Branches) -> None:
         """Guard `runner`; the loop is bound by the first use."""
         self._runner = runner
+        self._branches = branches
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn_task: asyncio.Task[object] | None = None
         self._turn_count = 0
@@ -118,6 +121,8 @@ class Admission:
         request = replace(request, submission=submission)
         self._check_depth(submission)
         self._check_reentrancy()
+        if submission.multitask_strategy == "fork":
+            return self._fork(request)
         slot = self._slot
         refusal = await self._take_slot(slot, submission)
         if refusal is not None:
@@ -175,6 +180,7 @@ class Admission:
     async def close(self) -> None:
         """Abort the turn, refuse what waits, end what other threads submitted."""
         self._runner.abort()
+        self._branches.abort()
         self._slot.close()
         here = asyncio.current_task()
         tasks = [task for task in self._marshalled.values() if task is not here]
@@ -185,6 +191,7 @@ class Admission:
         if self._turn_task is not None and self._turn_task is not here:
             async with self.lock:
                 pass
+        await self._branches.close()
 
     def _check_depth(self, submission: Submission) -> None:
         if submission.depth > MAX_SUBMISSION_DEPTH:
@@ -222,11 +229,28 @@ class Admission:
                 return await self._roll_back(slot, submission)
             case other:
                 msg = (
-                    f"strategy {other!r} is not available; "
-                    f"take one of {', '.join(_AVAILABLE)}"
+                    f"strategy {other!r} is unknown; "
+                    f"take one of {', '.join(_STRATEGIES)}"
                 )
                 raise NotImplementedError(msg)
         return None
+
+    def _fork(self, request: TurnRequest) -> SubmissionResult:
+        """Begin a branch where the conversation was last complete.
+
+        That is before the running turn, whose entries are still being written.
+        """
+        log, place = self._runner.log, request.settings.place
+        parent_id = self._leaf_before_turn if self.is_running else log.cursor
+        if place is not None and (start := place(log)) is not None:
+            parent_id = start.entry_id
+        reason = self._branches.refusal(parent_id)
+        if reason is not None:
+            return _refused(request.submission, reason)
+        self._branches.start(parent_id, request)
+        return SubmissionResult(
+            accepted=True, submission_id=request.submission.submission_id
+        )
 
     async def _roll_back(
         self, slot: _Slot, submission: Submission

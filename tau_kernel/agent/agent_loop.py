@@ -1,7 +1,8 @@
 """The loop: ask the model, run its tools, ask again, until it has nothing to call.
 
 A function over values. What it may use of a session comes in as ports, so that it runs
-against scripted streams just as well. Retrying a failed request is left to the stream.
+against scripted streams just as well. What a request may cost, and whether one that
+failed is made again, is `completion`'s affair.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ async def run_agent_loop(
 
     Raises:
         ModelError: The provider failed.
+        LimitError: The budget lets no further completion through.
         Exception: What a tool raised other than `ToolError`, or the store.
     """
     run = _Run(context, spec, ports)

@@ -10,7 +10,7 @@ import asyncio
 import concurrent.futures
 import copy
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
@@ -35,9 +35,13 @@ from tau_kernel.submissions import AgentEvent, Submission, SubmissionResult
 from tau_kernel.tree import EntryDict, SessionLog, session_log_is_addressable
 
 from .admission import Admission
+from .branches import Branches, BranchResult
+from .event_hub import EventHub
+from .limits import Limits, Spending
 from .loop_types import LoopSpec, StreamFunction
-from .turn_runner import TurnRequest, TurnRunner
-from .turn_settings import TurnSettings, check_max_turns
+from .retry import RetryPolicy
+from .turn_runner import RunnerSetup, TurnRequest, TurnRunner
+from .turn_settings import TurnSettings
 
 __all__ = ["AgentSession", "ModelSummary", "SessionState"]
 
@@ -85,6 +89,8 @@ class AgentSession:
         *,
         cwd: Path | None = None,
         stream: StreamFunction = stream_simple,
+        limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         """Bind the parts to `session_log`; nothing is written before the first turn.
 
@@ -100,11 +106,13 @@ class AgentSession:
             tool_execution_mode: ``"sequential"`` runs every call by itself.
             cwd: Where the tools' relative paths begin; the process's where None.
             stream: Gives the events of one completion.
+            limits: What the session may spend, what its log tells included.
+            retry: How a request that failed is made again.
 
         Raises:
             CallerError: `max_turns` is less than 1.
         """
-        check_max_turns(max_turns)
+        Limits(max_turns=max_turns)
         self._cwd = Path.cwd() if cwd is None else cwd
         self._resolver = model_resolver
         self._ui = ExtensionUI()
@@ -119,11 +127,17 @@ class AgentSession:
             options=StreamOptions(reasoning=reasoning),
             max_turns=max_turns,
             tool_execution_mode=tool_execution_mode,
+            retry=retry or RetryPolicy(),
         )
-        self._runner = TurnRunner(
-            session_log, spec, stream=stream, api_key=api_key, cwd=self._cwd
+        setup = RunnerSetup(
+            stream=stream,
+            cwd=self._cwd,
+            api_keys={} if api_key is None else {model.provider: api_key},
+            limits=limits or Limits(),
         )
-        self._admission = Admission(self._runner)
+        self._runner = TurnRunner(session_log, spec, setup, EventHub())
+        self._branches = Branches(self._runner)
+        self._admission = Admission(self._runner, self._branches)
 
     @property
     def session_log(self) -> SessionLog:
@@ -180,6 +194,11 @@ class AgentSession:
         """Tokens spent outside the loop so far, a copy."""
         return self._runner.ledger.side
 
+    @property
+    def spending(self) -> Spending:
+        """What the session spent, on every branch, side work included."""
+        return self._runner.ledger.spending
+
     async def submit(
         self,
         sub: Submission,
@@ -202,7 +221,7 @@ class AgentSession:
         Raises:
             RuntimeError: Called from a foreign loop, or from within the running turn.
             LimitError: Submissions caused submissions too deep.
-            NotImplementedError: The strategy is not available.
+            NotImplementedError: There is no such strategy.
             Exception: What ended the turn; what was produced until then is stored,
                 and the session takes the next submission.
         """
@@ -263,8 +282,24 @@ class AgentSession:
         return await self._admission.go_on()
 
     def abort(self) -> None:
-        """End the turn in flight; from any thread. What was produced is kept."""
+        """End the turn in flight and all branches; from any thread.
+
+        What was produced is kept.
+        """
         self._runner.abort()
+        self._branches.abort()
+
+    def abort_branch(self, submission_id: str) -> None:
+        """End the branch of one submission, if it runs; from any thread."""
+        self._branches.abort(submission_id)
+
+    def branch_finished(self, submission_id: str) -> Awaitable[BranchResult]:
+        """Give the end of a branch that a submission with ``fork`` began, to wait for.
+
+        Raises:
+            CallerError: No branch of this submission runs.
+        """
+        return self._branches.finished(submission_id)
 
     def subscribe(self, handler: Callable[[AgentEvent], object]) -> Callable[[], None]:
         """Call `handler` with every event; gives the function that ends that."""
@@ -306,6 +341,10 @@ class AgentSession:
     def set_model_resolver(self, resolver: Callable[[str], Model]) -> None:
         """Let `set_model` find models through `resolver`."""
         self._resolver = resolver
+
+    def set_limits(self, limits: Limits) -> None:
+        """Hold the session to `limits` from the next turn on."""
+        self._runner.setup = replace(self._runner.setup, limits=limits)
 
     def get_usage(self) -> UsageDict | None:
         """Give the newest completion's usage, a copy; None before the first."""

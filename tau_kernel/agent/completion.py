@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from tau_kernel.errors import ModelError
@@ -24,6 +25,8 @@ from tau_kernel.models import (
     ToolSpec,
 )
 from tau_kernel.submissions import AgentEvent, DeltaDict
+
+from .retry import ask_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,11 +54,15 @@ async def complete(
 ) -> Completion:
     """Stream one completion, and store what came of it.
 
+    A request that failed before it showed anything is made again, as `spec` says.
+
     Raises:
+        LimitError: A limit is met; nothing was asked.
         ModelError: The provider failed, or its stream had no end. What it said
             before is stored, marked as an error, without tool calls.
         CancelledError: This task was cancelled; the same is stored as aborted.
     """
+    ports.budget.check()
     draft = _Draft(spec, ports)
     work = ports.tasks.start(draft.consume(_request(context, spec)))
     try:
@@ -103,8 +110,20 @@ class _Draft:
 
     async def consume(self, request: ModelContext) -> AssistantMessage:
         """Report the stream and give its final message."""
+        return await ask_again(
+            partial(self._ask, request),
+            self._spec.retry,
+            self._ports.announce,
+            is_untouched=lambda: self.partial is None,
+        )
+
+    async def _ask(self, request: ModelContext) -> AssistantMessage:
         spec, ports = self._spec, self._ports
-        options = replace(spec.options, abort_signal=ports.signal)
+        options = replace(
+            spec.options,
+            abort_signal=ports.signal,
+            max_tokens=ports.budget.answer_tokens() or spec.options.max_tokens,
+        )
         stream = ports.stream(spec.model, request, options)
         try:
             async for event in stream:
@@ -151,6 +170,8 @@ class _Draft:
     async def end(self, message: AssistantMessage) -> Completion:
         """Store the finished message, then report its end."""
         entry_id = self._ports.record(message)
+        if message["usage"] is not None:
+            self._ports.budget.record(message["usage"], self._spec.model)
         await self._start(message)
         await self._ports.emit(
             AgentEvent(type="message_end", message=message, entry_id=entry_id)

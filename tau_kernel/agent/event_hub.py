@@ -6,20 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tau_kernel.submissions import AgentEvent, EventBus, Submission
+from tau_kernel.tree import BranchView
 
 from .loop_types import Emit
-from .usage_ledger import UsageLedger
 
-__all__ = ["EventHub"]
+__all__ = ["BranchHub", "EventHub"]
 
 
 class EventHub:
-    """Stamps and delivers the events of turns, and lets the ledger see their cost."""
+    """Stamps and delivers the events of turns."""
 
-    def __init__(self, ledger: UsageLedger) -> None:
-        """Start with a bus that nobody listens to."""
-        self.bus = EventBus()
-        self._ledger = ledger
+    def __init__(self, bus: EventBus | None = None) -> None:
+        """Deliver on `bus`, or on a new one that nobody listens to."""
+        self.bus = bus or EventBus()
 
     def subscribe(self, handler: Callable[[AgentEvent], object]) -> Callable[[], None]:
         """Call `handler` with every event; gives the function that ends that."""
@@ -29,20 +28,27 @@ class EventHub:
         """Give the function that delivers events under the stamp of `submission`."""
 
         async def emit(event: AgentEvent) -> None:
-            self._account(event)
-            await self.bus.emit(_stamped(event, submission))
+            await self.deliver(_stamped(event, submission))
 
         return emit
 
-    def _account(self, event: AgentEvent) -> None:
-        message = event.message
-        if (
-            event.type == "message_end"
-            and message is not None
-            and message["role"] == "assistant"
-            and message["usage"] is not None
-        ):
-            self._ledger.record(message["usage"])
+    async def deliver(self, event: AgentEvent) -> None:
+        """Hand a stamped event to who listens."""
+        await self.bus.emit(event)
+
+
+class BranchHub(EventHub):
+    """Delivers the events of a branch on the main line's bus, under its lane."""
+
+    def __init__(self, bus: EventBus, view: BranchView) -> None:
+        """Announce what happens on `view`."""
+        super().__init__(bus)
+        self._view = view
+
+    async def deliver(self, event: AgentEvent) -> None:
+        """Hand a stamped event to who listens to branches."""
+        view = self._view
+        await self.bus.emit_channel("branch_event", view.lane, view.label, event)
 
 
 def _stamped(event: AgentEvent, submission: Submission | None) -> AgentEvent:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from tau_kernel.messages import Message, UserMessage
 from tau_kernel.models import Model, ModelContext, StreamEvent, StreamOptions
 
+from .limits import Budget
+from .retry import Announce, RetryNotice, RetryPolicy
 from .turn_tasks import TurnTasks
 
 if TYPE_CHECKING:
@@ -75,8 +77,11 @@ class LoopSpec:
         tool_context: What each tool may use.
         system_prompt: Put first, if the context does not begin with one.
         tools: What the model may call.
-        options: Settings of each completion; the abort signal is filled in.
+        options: Settings of each completion; the abort signal is filled in, and
+            ``max_tokens`` is for all completions of the run together.
         max_turns: Completions of this run at most, from 1; None for no limit.
+        max_cost: US dollars of this run at most; None for no limit.
+        retry: How a request that failed is made again.
         tool_execution_mode: ``"sequential"`` runs every batch call by call.
         repeat_tool_call_limit: Identical failing batches in a row that end the run,
             from 2; None for no limit.
@@ -88,8 +93,14 @@ class LoopSpec:
     tools: tuple[AgentTool, ...] = ()
     options: StreamOptions = field(default_factory=StreamOptions)
     max_turns: int | None = None
+    max_cost: float | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     tool_execution_mode: ToolExecutionMode = "parallel"
     repeat_tool_call_limit: int | None = 3
+
+
+async def _tell_nobody(notice: RetryNotice) -> None:
+    del notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +114,8 @@ class LoopPorts:
         stream: Gives the events of one completion.
         steer: Messages that join the run.
         tasks: Where the run starts what an abort cancels.
+        budget: Says whether another completion may be asked for.
+        announce: Told before a request is made again.
     """
 
     emit: Emit
@@ -111,6 +124,8 @@ class LoopPorts:
     stream: StreamFunction
     steer: SteerQueue = field(default_factory=NoSteering)
     tasks: TurnTasks = field(default_factory=TurnTasks)
+    budget: Budget = field(default_factory=Budget)
+    announce: Announce = _tell_nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,9 +36,18 @@ class _DurableLog(Protocol):
 class TurnRecord:
     """Writes provenance, prompts, answers and results below the log's cursor."""
 
-    def __init__(self, log: SessionLog, cwd: Path) -> None:
-        """Write to `log`; nothing is written before the first turn."""
+    def __init__(
+        self, log: SessionLog, cwd: Path, *, durable: SessionLog | None = None
+    ) -> None:
+        """Write to `log`; nothing is written before the first turn.
+
+        Args:
+            log: A log, or a branch of one.
+            cwd: The directory to record.
+            durable: The log that `log` is a branch of.
+        """
         self._log = log
+        self._durable = durable or log
         self._cwd = cwd
         self._written_spec: JsonObject | None = None
 
@@ -94,8 +103,8 @@ class TurnRecord:
 
     def sync(self) -> None:
         """Force the turn onto the disk, where the log has one."""
-        if isinstance(self._log, _DurableLog):
-            self._log.sync()
+        if isinstance(self._durable, _DurableLog):
+            self._durable.sync()
 
     def _note_spec(self, spec: LoopSpec) -> None:
         prompt = spec.system_prompt.encode("utf-8", "surrogatepass")

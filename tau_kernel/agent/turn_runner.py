@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tau_kernel.messages import (
@@ -14,18 +14,20 @@ from tau_kernel.messages import (
     user_message,
 )
 from tau_kernel.submissions import AgentEvent, Submission
-from tau_kernel.tree import SessionLog
+from tau_kernel.tree import BranchView, SessionLog
 
 from .agent_loop import run_agent_loop
-from .event_hub import EventHub
+from .event_hub import BranchHub, EventHub
+from .limits import Account, Budget, Limits, spent_in
 from .loop_types import DeliveredMessage, Emit, LoopPorts, LoopSpec, StreamFunction
+from .retry import RetryNotice
 from .steering import OpenedSteering, Steering
 from .turn_record import TurnRecord, lost_results
 from .turn_settings import TurnSettings, apply_settings
 from .turn_tasks import TurnTasks
-from .usage_ledger import UsageLedger
+from .usage_ledger import SideAccount, UsageLedger
 
-__all__ = ["TurnRequest", "TurnRunner"]
+__all__ = ["RunnerSetup", "TurnRequest", "TurnRunner"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,23 @@ class TurnRequest:
     on_admitted: Callable[[], None] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSetup:
+    """What holds for every turn of a session.
+
+    Args:
+        stream: Gives the events of one completion.
+        api_keys: From a provider to its key, which no other provider gets.
+        cwd: Where the tools' relative paths begin.
+        limits: What the session may spend.
+    """
+
+    stream: StreamFunction
+    cwd: Path
+    api_keys: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+
 class TurnRunner:
     """Runs turns on one log, one at a time; who may start one is admission's."""
 
@@ -52,30 +71,39 @@ class TurnRunner:
         self,
         log: SessionLog,
         spec: LoopSpec,
+        setup: RunnerSetup,
+        hub: EventHub,
         *,
-        stream: StreamFunction,
-        api_key: str | None,
-        cwd: Path,
+        ledger: UsageLedger | None = None,
     ) -> None:
         """Run `spec` over `log`.
 
         Args:
             log: Where everything is kept.
             spec: What a turn runs unless its settings say otherwise.
-            stream: Gives the events of one completion.
-            api_key: For the provider of the model of `spec`, whatever comes later.
-            cwd: Where the tools' relative paths begin.
+            setup: What holds for every turn.
+            hub: Who hears of it.
+            ledger: Where the session's spending is added up; by default a new one
+                that begins with what the log tells.
         """
         self.log = log
         self.spec = spec
-        self.ledger = UsageLedger()
-        self.hub = EventHub(self.ledger)
+        self.setup = setup
+        self.hub = hub
+        self.ledger = ledger or UsageLedger(spent_in(log.view()))
+        self.account: Account = self.ledger
         self.tasks = TurnTasks()
         self.steering = Steering()
         self.signal = AbortSignal()
-        self.record = TurnRecord(log, cwd)
-        self._stream = stream
-        self._api_keys = {} if api_key is None else {spec.model.provider: api_key}
+        self.record = TurnRecord(log, setup.cwd)
+
+    def for_branch(self, view: BranchView) -> TurnRunner:
+        """Make what runs a turn on a branch; what that spends counts here."""
+        hub = BranchHub(self.hub.bus, view)
+        branch = TurnRunner(view, self.spec, self.setup, hub, ledger=self.ledger)
+        branch.account = SideAccount(self.ledger)
+        branch.record = TurnRecord(view, self.setup.cwd, durable=self.log)
+        return branch
 
     def set_spec(self, spec: LoopSpec) -> None:
         """Run `spec` from the next turn on."""
@@ -105,7 +133,9 @@ class TurnRunner:
         submission, settings = request.submission, request.settings
         spec = self._spec_of(submission, settings)
         if settings.place is not None:
-            settings.place(self.log)
+            start = settings.place(self.log)
+            if start is not None:
+                self.log.append_navigate(start.entry_id)
         if request.on_admitted is not None:
             request.on_admitted()
         spent_before = self.ledger.side
@@ -126,11 +156,12 @@ class TurnRunner:
 
     async def go_on(self) -> list[Message]:
         """Run the loop from the cursor without a prompt; its events bear no stamp."""
-        spec = apply_settings(self.spec, TurnSettings(), api_keys=self._api_keys)
+        spec = self.spec_for(TurnSettings())
         context = self.context()
         emit = self.hub.emitter(None)
         with_answers = [*context, *self.record.answer_lost_calls(context)]
-        return await self._loop(with_answers, spec, emit, is_kept=True)
+        ports = self._ports(emit, spec, None, is_kept=True)
+        return await self._loop(with_answers, spec, ports, is_kept=True)
 
     async def _converse(self, request: TurnRequest, spec: LoopSpec) -> list[Message]:
         submission = request.submission
@@ -147,24 +178,47 @@ class TurnRunner:
         except Exception as error:
             await _report_unstarted(emit, error)
             raise
+        is_kept = submission.store_history
         return await self._loop(
             [*context, *lost_results(context), prompt],
             spec,
-            emit,
-            is_kept=submission.store_history,
+            self._ports(emit, spec, submission, is_kept=is_kept),
+            is_kept=is_kept,
         )
 
-    async def _loop(
-        self, context: Sequence[Message], spec: LoopSpec, emit: Emit, *, is_kept: bool
-    ) -> list[Message]:
-        ports = LoopPorts(
+    def _ports(
+        self,
+        emit: Emit,
+        spec: LoopSpec,
+        submission: Submission | None,
+        *,
+        is_kept: bool,
+    ) -> LoopPorts:
+        async def announce(notice: RetryNotice) -> None:
+            await self.hub.bus.emit_channel(
+                "retry", submission=submission, notice=notice
+            )
+
+        own = Limits(max_tokens=spec.options.max_tokens, max_cost=spec.max_cost)
+        return LoopPorts(
             emit=emit,
             record=self.record.message if is_kept else _keep_nothing,
             signal=self.signal,
-            stream=self._stream,
+            stream=self.setup.stream,
             steer=OpenedSteering(waiting=self.steering, store=self._store_steered),
             tasks=self.tasks,
+            budget=Budget(own=own, session=self.setup.limits, account=self.account),
+            announce=announce,
         )
+
+    async def _loop(
+        self,
+        context: Sequence[Message],
+        spec: LoopSpec,
+        ports: LoopPorts,
+        *,
+        is_kept: bool,
+    ) -> list[Message]:
         try:
             outcome = await run_agent_loop(context, spec, ports)
         finally:
@@ -173,9 +227,17 @@ class TurnRunner:
         return list(outcome.messages)
 
     def _spec_of(self, submission: Submission, settings: TurnSettings) -> LoopSpec:
-        spec = apply_settings(self.spec, settings, api_keys=self._api_keys)
+        spec = self.spec_for(settings)
         context = replace(spec.tool_context, submission_id=submission.submission_id)
         return replace(spec, tool_context=context)
+
+    def spec_for(self, settings: TurnSettings) -> LoopSpec:
+        """Give what a turn with `settings` runs.
+
+        Raises:
+            CallerError: They name a tool that the session does not have.
+        """
+        return apply_settings(self.spec, settings, api_keys=self.setup.api_keys)
 
     def _context_of(self, request: TurnRequest) -> list[Message]:
         if request.context is None:

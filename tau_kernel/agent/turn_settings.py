@@ -12,9 +12,17 @@ from tau_kernel.messages import JsonObject, JsonValue, dump_line
 from tau_kernel.models import Model, ReasoningLevel
 from tau_kernel.tree import SessionLog
 
+from .limits import Limits
 from .loop_types import LoopSpec
 
-__all__ = ["TurnSettings", "apply_settings", "check_max_turns", "settings_digest"]
+__all__ = ["Start", "TurnSettings", "apply_settings", "settings_digest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """An entry that a turn hangs from; None is the place before the root."""
+
+    entry_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +35,12 @@ class TurnSettings:
         tools: Names of the session's tools that it may call; empty for none.
         temperature: As the provider takes it.
         seed: For providers that sample reproducibly.
-        max_tokens: Of one completion, at most.
+        max_tokens: That the model may write, in all completions of the turn.
         reasoning: How hard the model thinks, a level's name.
         max_turns: Completions at most, from 1.
+        max_cost: US dollars at most, above 0.
         place: Called with the log once the turn is admitted and before anything is
-            written; it may move the cursor.
+            written; gives where the turn begins, or None for the cursor.
         provenance: What else the stored ``submission`` entry shall say.
     """
 
@@ -43,23 +52,25 @@ class TurnSettings:
     max_tokens: int | None = None
     reasoning: ReasoningLevel | None = None
     max_turns: int | None = None
-    place: Callable[[SessionLog], None] | None = None
+    max_cost: float | None = None
+    place: Callable[[SessionLog], Start | None] | None = None
     provenance: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a limit that allows no turn."""
-        check_max_turns(self.max_turns)
+        self.limits()
 
+    def limits(self) -> Limits:
+        """Give the turn's own limits.
 
-def check_max_turns(max_turns: int | None) -> None:
-    """Refuse a limit under one.
-
-    Raises:
-        CallerError: `max_turns` is less than 1.
-    """
-    if max_turns is not None and max_turns < 1:
-        msg = f"max_turns is {max_turns!r}; give 1 or more, or None for no limit"
-        raise CallerError(msg)
+        Raises:
+            CallerError: One of them lets nothing through.
+        """
+        return Limits(
+            max_turns=self.max_turns,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+        )
 
 
 def apply_settings(
@@ -89,6 +100,7 @@ def apply_settings(
         system_prompt=spec.system_prompt if prompt is None else prompt,
         tools=_chosen(spec.tools, settings.tools),
         max_turns=settings.max_turns or spec.max_turns,
+        max_cost=settings.max_cost or spec.max_cost,
     )
 
 

@@ -36,8 +36,6 @@ ValueSource: TypeAlias = Literal["models", "tools", "paths"]
 UNAVAILABLE: Final[Mapping[str, str]] = {
     "format": "Answers come as text only; read them with `into=`.",
     "schema": "Answers cannot be held to a schema; read them with `into=`.",
-    "strategy=fork": "A cell cannot fork; give `from=` to begin a branch.",
-    "wait": "There is no branch to wait for: each cell waits for its own answer.",
 }
 """What cannot be had, by ``name`` or ``name=value``, with a sentence that says so.
 
@@ -46,6 +44,7 @@ them out, and inspection adds the sentence.
 """
 
 _LARGEST: Final = 2**63 - 1
+_MOST_DOLLARS: Final = 1e6
 _SHOWN: Final = 60
 _WHOLE: Final = re.compile(r"[0-9]{1,19}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]*)?|\.[0-9]+")
@@ -79,7 +78,9 @@ class CellOptions:
         reasoning: How hard the model thinks.
         temperature: From 0 to 2.
         seed: From 0 upward; makes sampling repeatable where the provider can.
-        max_tokens: Tokens that the answer may have.
+        max_tokens: Tokens that the model may write for this prompt.
+        max_turns: Completions that this prompt may take.
+        max_cost: US dollars that this prompt may cost.
         expand: Whether ``{{name}}`` in the prompt is replaced by the variable.
         wait: Whether the cell stays open until its branch ends; None leaves it to
             the kernel.
@@ -99,6 +100,8 @@ class CellOptions:
     temperature: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
+    max_turns: int | None = None
+    max_cost: float | None = None
     expand: bool = False
     wait: bool | None = None
 
@@ -206,6 +209,13 @@ def _decimal(word: HeaderWord, most: float) -> float:
     if not _DECIMAL.fullmatch(word.value) or float(word.value) > most:
         raise ValueError(word.value)
     return float(word.value)
+
+
+def _dollars(word: HeaderWord) -> float:
+    amount = _decimal(word, _MOST_DOLLARS)
+    if not amount:
+        raise ValueError(word.value)
+    return amount
 
 
 _STRATEGIES: Final[tuple[str, ...]] = get_args(MultitaskStrategy)
@@ -323,9 +333,23 @@ OPTIONS: Final[tuple[OptionSpec, ...]] = (
     OptionSpec(
         name="max_tokens",
         rule="a whole number from 1 upward",
-        description="The number of tokens that the answer may have.",
+        description="The number of tokens that the model may write for this prompt.",
         example="500",
         apply=lambda options, word: replace(options, max_tokens=_whole(word, 1)),
+    ),
+    OptionSpec(
+        name="max_turns",
+        rule="a whole number from 1 upward",
+        description="The number of completions, between tool calls, that it may take.",
+        example="5",
+        apply=lambda options, word: replace(options, max_turns=_whole(word, 1)),
+    ),
+    OptionSpec(
+        name="max_cost",
+        rule="US dollars above 0",
+        description="What this prompt may cost; it ends where that is reached.",
+        example="0.25",
+        apply=lambda options, word: replace(options, max_cost=_dollars(word)),
     ),
     OptionSpec(
         name="expand",
@@ -434,7 +458,7 @@ def parse_options(line: str) -> CellOptions:
 
 
 def check_available(options: CellOptions) -> None:
-    """Refuse what the kernel cannot do, before anything is done.
+    """Refuse what the kernel cannot do, or not together, before anything is done.
 
     Raises:
         CallerError: `options` asks for it.
@@ -445,6 +469,18 @@ def check_available(options: CellOptions) -> None:
         if asked == value if value else asked is not None:
             msg = f"%%tau {key} is not available\n{sentence}"
             raise CallerError(msg)
+    if options.wait is not None and options.strategy != "fork":
+        msg = (
+            "%%tau wait= goes with strategy=fork: every other cell waits for its own "
+            "answer\nadd strategy=fork, or leave wait= out"
+        )
+        raise CallerError(msg)
+    if options.into is not None and options.strategy == "fork" and not options.wait:
+        msg = (
+            f"%%tau into={options.into} needs wait=on: a fork's answer comes after "
+            "its cell has ended\nadd wait=on, or leave into= out"
+        )
+        raise CallerError(msg)
 
 
 def _spec_of(word: HeaderWord) -> OptionSpec:

@@ -10,18 +10,16 @@ import asyncio
 import contextlib
 import importlib
 import os
-import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
-from tau_kernel.agent import AgentSession
+from tau_kernel.agent import AgentSession, Limits
 from tau_kernel.config import Config, load_config
 from tau_kernel.errors import CallerError, ConfigError
 from tau_kernel.extensions import AgentTool, UiDelegate
-from tau_kernel.legacy import is_older_file, read_older_file
+from tau_kernel.legacy import ImportedSession, read_session
 from tau_kernel.messages import JsonObject
 from tau_kernel.models import (
     Model,
@@ -38,6 +36,9 @@ from tau_kernel.tree import InMemorySessionLog, SessionLog
 from .session_thread import SessionThread
 
 __all__ = ["Conversation", "ConversationOptions"]
+
+#: Seconds that the outputs of forks have to leave when the conversation ends.
+_LAST_WORDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class Conversation:
         self._chosen = options.model
         self._is_warm = False
         self._unrecorded: list[JsonObject] = []
+        self._kept: set[asyncio.Task[None]] = set()
 
     @property
     def session(self) -> AgentSession | None:
@@ -157,6 +159,7 @@ class Conversation:
                 for data in self._unrecorded:
                     self._session.session_log.append_custom_entry("cell", data)
                 self._unrecorded.clear()
+            self._session.set_limits(Limits(**config.session_limits))
             return self._session
 
     async def _begin(
@@ -176,6 +179,7 @@ class Conversation:
                 system_prompt=config.system_prompt or "",
                 tools=(*BUILTIN_TOOLS, *tools),
                 cwd=cwd,
+                limits=Limits(**config.session_limits),
                 model_resolver=lambda name: self.model(name, self.config()),
             )
         )
@@ -215,34 +219,23 @@ class Conversation:
             log = self._session.session_log
             return await self._change_to(self.catalog().fork(log, str(Path.cwd())))
 
-    async def import_copy(self, path: Path) -> AgentSession:
+    async def import_copy(self, path: Path) -> ImportedSession:
         """Go on in a copy of a session file from elsewhere, which is only read.
 
         Args:
-            path: A file of the v1 format or of an older one.
+            path: A file of τ, v1 or older, or of pi.
 
         Raises:
             CallerError: There is no such file.
-            SessionDamagedError: It is no session.
+            SessionDamagedError: It is no session, or it is damaged; this conversation
+                goes on.
         """
         async with self._opening:
-            return await self._change_to(self._copied(path))
-
-    def _copied(self, path: Path) -> SessionLog:
-        path = path.expanduser()
-        catalog, cwd = self.catalog(), str(Path.cwd())
-        if is_older_file(path):
             backend = self.model(None, self.config()).provider
-            older = read_older_file(path, cwd=cwd, backend=backend)
-            return catalog.fork(older.to_log(), cwd)
-        with tempfile.TemporaryDirectory() as scratch:
-            # Loading takes the writer's lock, which is its own program's.
-            read = Path(shutil.copy(path, scratch))
-            source = catalog.load(str(read))
-            try:
-                return catalog.fork(source, cwd)
-            finally:
-                source.close()
+            cwd = str(Path.cwd())
+            read = await asyncio.to_thread(read_session, path, cwd=cwd, backend=backend)
+            await self._change_to(self.catalog().fork(read.log, cwd))
+            return read
 
     def _found(self, ref: str) -> SessionLog:
         catalog = self.catalog()
@@ -278,12 +271,20 @@ class Conversation:
         else:
             self._session.session_log.append_custom_entry("cell", data)
 
+    def keep(self, work: Coroutine[None, None, None]) -> None:
+        """Run what outlives its cell; on the session's thread, until `close`."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+
     async def close(self) -> None:
         """End the turn, sync the file and release its lock."""
         session = self._session
         if session is None:
             return
         await session.emit_session_shutdown("quit")
+        if self._kept:
+            await asyncio.wait(self._kept, timeout=_LAST_WORDS)
         _close(session.session_log)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tau_kernel.agent import Start
 from tau_kernel.errors import CallerError
 from tau_kernel.tree import EntryDict, LogView, SessionLog
 
@@ -30,39 +31,38 @@ class Branching:
 
 def place_rerun(
     cell_id: str, report: Callable[[Branching], None]
-) -> Callable[[SessionLog], None]:
-    """Give what moves the cursor before the cell's turn on the active path, if any.
+) -> Callable[[SessionLog], Start | None]:
+    """Give what finds the place before the cell's turn on the active path, if any.
 
     Args:
         cell_id: The notebook's id of the cell.
         report: Told of the turns that stay on the old branch.
     """
 
-    def place(log: SessionLog) -> None:
+    def place(log: SessionLog) -> Start | None:
         path = log.view().path(log.cursor)
         turns = [entry for entry in path if _cell_of(entry) is not None]
         for number, entry in enumerate(turns):
             if _cell_of(entry) == cell_id:
-                tip = log.cursor
-                log.append_navigate(entry["parentId"])
-                if tip is not None:
-                    report(Branching(left=len(turns) - number - 1, tip=tip))
-                return
+                if log.cursor is not None:
+                    left = len(turns) - number - 1
+                    report(Branching(left=left, tip=log.cursor))
+                return Start(entry_id=entry["parentId"])
+        return None
 
     return place
 
 
-def place_start(start: str) -> Callable[[SessionLog], None]:
-    """Give what moves the cursor to an entry, after a cell's turn, or to the root.
+def place_start(start: str) -> Callable[[SessionLog], Start]:
+    """Give what finds an entry, the end of a cell's turn, or the root.
 
     Args:
         start: ``"root"``, an entry's id or a cell's id.
     """
 
-    def place(log: SessionLog) -> None:
+    def place(log: SessionLog) -> Start:
         if start == "root":
-            log.append_navigate(None)
-            return
+            return Start(entry_id=None)
         view = log.view()
         target = start if view.contains(start) else _end_of_turn(view, log, start)
         if target is None:
@@ -72,7 +72,7 @@ def place_start(start: str) -> Callable[[SessionLog], None]:
                 "or root"
             )
             raise CallerError(msg)
-        log.append_navigate(target)
+        return Start(entry_id=target)
 
     return place
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from tau_kernel.agent import AgentSession, TurnSettings
-from tau_kernel.errors import CallerError
+from tau_kernel.agent import AgentSession, BranchResult, Start, TurnSettings
+from tau_kernel.config import Config
+from tau_kernel.errors import CallerError, LimitError
 from tau_kernel.messages import ImageBlock, JsonObject
 from tau_kernel.models import Model
-from tau_kernel.submissions import AgentEvent, Submission, SubmissionResult
+from tau_kernel.submissions import Submission, SubmissionResult
 from tau_kernel.tree import SessionLog
 
+from .answer_watch import AnswerWatch
 from .cell_options import CellOptions
 from .cell_request import CURRENT_REQUEST, CellRequest
 from .conversation import Conversation
@@ -24,7 +26,7 @@ from .interrupts import Interrupts
 from .outlet import CellOutlet
 from .placement import Branching, place_rerun, place_start
 from .render import AnswerWriter, RenderMode
-from .replies import failure_of, interrupted
+from .replies import CellFailure, failure_of, interrupted
 
 __all__ = ["PromptRun", "RerunMode", "provenance"]
 
@@ -120,20 +122,7 @@ class PromptRun:
             model, config, is_kept=self.request.store_history
         )
         known = provenance(session, self.submission_id, model)
-        settings = TurnSettings(
-            model=model,
-            system_prompt=self.options.system,
-            tools=self.options.tools,
-            temperature=self.options.temperature,
-            seed=self.options.seed,
-            max_tokens=self.options.max_tokens,
-            reasoning=self.options.reasoning,
-            place=self._place(known),
-            provenance={
-                "code": self.request.code,
-                "execution_count": self.request.execution_count,
-            },
-        )
+        settings = self._settings(model, config, known)
         writer = AnswerWriter(
             self.outlet,
             asyncio.get_running_loop(),
@@ -141,37 +130,88 @@ class PromptRun:
             mode=self.mode,
             remote_images=config.remote_images,
         )
-        result = await self._shown(session, settings, writer)
+        watch = AnswerWatch(
+            self.submission_id, writer, self.outlet, known, mode=self.mode
+        )
+        result = await self._shown(session, settings, watch)
         if result.accepted and self.options.strategy == "steer" and not result.messages:
             self.outlet.page("*Sent into the running turn.*", known)
         return result
 
-    async def _shown(
-        self, session: AgentSession, settings: TurnSettings, writer: AnswerWriter
-    ) -> SubmissionResult:
-        def feed(event: AgentEvent) -> None:
-            # The stamp says whose event it is, never the time at which it comes.
-            if event.submission_id == self.submission_id:
-                writer.feed(event)
-                outcome.take(event)
+    def _settings(
+        self, model: Model, config: Config, known: JsonObject
+    ) -> TurnSettings:
+        options, usual = self.options, config.cell_limits
+        return TurnSettings(
+            model=model,
+            system_prompt=options.system,
+            tools=options.tools,
+            temperature=options.temperature,
+            seed=options.seed,
+            max_tokens=options.max_tokens or usual.get("max_tokens"),
+            max_turns=options.max_turns or usual.get("max_turns"),
+            max_cost=options.max_cost or usual.get("max_cost"),
+            reasoning=options.reasoning,
+            place=self._place(known),
+            provenance={
+                "code": self.request.code,
+                "execution_count": self.request.execution_count,
+            },
+        )
 
-        outcome = _Outcome()
-        unsubscribe = session.subscribe(feed)
+    async def _shown(
+        self, session: AgentSession, settings: TurnSettings, watch: AnswerWatch
+    ) -> SubmissionResult:
+        watch.begin(session)
+        is_left_open = False
         try:
             result = await session.submit(
                 self._submission(),
                 settings=settings,
                 context=None if self.options.history else (),
             )
+            if self._forks and result.accepted:
+                ending = session.branch_finished(self.submission_id)
+                if not self._waits:
+                    is_left_open = True
+                    self.conversation.keep(self._follow(ending, watch))
+                    return result
+                branch = await ending
+                if branch.error is not None:
+                    raise _failure_of(branch)
+                result = replace(result, messages=list(branch.messages))
+        except LimitError as error:
+            raise failure_of(_with_advice(error)) from error
         finally:
-            unsubscribe()
-            await writer.finish()
-        if outcome.reason == "aborted":
+            if not is_left_open:
+                await watch.end()
+        if watch.end_reason == "aborted":
             raise interrupted()
-        if outcome.reason in {"max_turns", "repeat_tool_calls"}:
-            msg = f"the turn was ended by its limit {outcome.reason}"
-            raise failure_of(CallerError(msg))
+        if watch.end_reason in {"max_turns", "repeat_tool_calls"}:
+            raise failure_of(_ended_by(watch.end_reason))
         return result
+
+    async def _follow(
+        self, ending: Awaitable[BranchResult], watch: AnswerWatch
+    ) -> None:
+        """Show a fork's answer in its cell, which has ended, until that ends too."""
+        try:
+            branch = await ending
+        finally:
+            await watch.end()
+        if branch.error is not None:
+            failure = _failure_of(branch)
+            self.outlet.error(failure.ename, failure.evalue, failure.traceback)
+
+    @property
+    def _forks(self) -> bool:
+        return self.options.strategy == "fork"
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a fork's cell stays open; where nobody sits at it, it does."""
+        wait = self.options.wait
+        return not self.request.allow_stdin if wait is None else wait
 
     def _submission(self) -> Submission:
         return Submission(
@@ -182,13 +222,14 @@ class PromptRun:
             images=list(self.images) or None,
             multitask_strategy=self.options.strategy or "enqueue",
             expand_commands=True,
-            allow_user_input=self.request.allow_stdin,
+            # What runs beside a cell must never open a dialog on it.
+            allow_user_input=self.request.allow_stdin and not self._forks,
             store_history=self.request.store_history,
             silent=self.request.silent,
             correlation=self.request.correlation,
         )
 
-    def _place(self, known: JsonObject) -> Callable[[SessionLog], None] | None:
+    def _place(self, known: JsonObject) -> Callable[[SessionLog], Start | None] | None:
         if not self.request.store_history:
             if self.options.from_ is not None:
                 msg = (
@@ -200,6 +241,8 @@ class PromptRun:
             return None
         if self.options.from_ is not None:
             return place_start(self.options.from_)
+        if self._forks:
+            return None
         if self.rerun == "branch" and self.request.cell_id is not None:
             return place_rerun(self.request.cell_id, partial(self._tell, known))
         return None
@@ -229,12 +272,29 @@ def provenance(
     }
 
 
-class _Outcome:
-    """How the turn ended, as its last event says."""
+def _failure_of(branch: BranchResult) -> CellFailure:
+    """Give what the cell of a branch shows that did not end by itself."""
+    if branch.error is None or branch.error == "aborted":
+        return interrupted()
+    name, _, words = branch.error.partition(": ")
+    return CellFailure(name, words, [branch.error])
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
 
-    def take(self, event: AgentEvent) -> None:
-        if event.type == "agent_end":
-            self.reason = event.end_reason
+def _with_advice(error: LimitError) -> LimitError:
+    """Say how to raise a limit where people set it."""
+    place = "cell" if error.scope == "submission" else "session"
+    raised = f"raise limits.{place}.{error.limit} in config.json"
+    if place == "cell":
+        raised = f"write %%tau {error.limit}=… above the prompt, or {raised}"
+    return LimitError(f"{error}\n{raised}", limit=error.limit, scope=error.scope)
+
+
+def _ended_by(reason: str) -> LimitError:
+    if reason == "max_turns":
+        msg = "the prompt took all completions that max_turns lets it have"
+        return _with_advice(LimitError(msg, limit=reason, scope="submission"))
+    msg = (
+        "the model called the same tools with the same arguments again and again, and "
+        "each call failed\nsay in the prompt what is wrong with them"
+    )
+    return LimitError(msg, limit=reason, scope="submission")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, TypedDict
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict
 
 from tau_kernel.messages import (
     AbortSignal,
@@ -35,6 +35,9 @@ __all__ = [
     "ToolSpec",
     "is_retryable_status",
 ]
+
+#: The APIs that ask no service.
+_FREE_APIS: Final = frozenset({"echo", "scripted", "local", "replay"})
 
 ReasoningLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -84,6 +87,8 @@ class Model:
         api_key_env: The environment variable that holds the key.
         api_key: The key itself, where the configuration holds it.
         extra: Fields added to the body of a request, as JSON.
+        prices: US dollars for a million tokens, by ``input``, ``output``,
+            ``cache_read`` and ``cache_write``; empty to go by public price lists.
     """
 
     id: str
@@ -100,6 +105,12 @@ class Model:
     api_key_env: str | None = None
     api_key: ApiKey | None = None
     extra: Mapping[str, JsonValue] = field(default_factory=dict, hash=False)
+    prices: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it runs on this machine, so that asking it costs no money."""
+        return self.api in _FREE_APIS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

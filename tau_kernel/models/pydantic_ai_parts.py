@@ -261,9 +261,27 @@ class AnswerReader:
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
             total_tokens=usage.input_tokens + usage.output_tokens,
-            cost=self._cost(response),
+            cost=self._priced(usage) or self._cost(response),
             extra=_details(usage),
         ).to_dict()
+
+    def _priced(self, usage: RequestUsage) -> dict[str, float]:
+        """Give what the answer cost by the configured prices; empty without any."""
+        prices = self._model.prices
+        if not prices:
+            return {}
+        cached = usage.cache_read_tokens, usage.cache_write_tokens
+        tokens = {
+            "input": usage.input_tokens - sum(cached),
+            "output": usage.output_tokens,
+            "cache_read": cached[0],
+            "cache_write": cached[1],
+        }
+        cost = {
+            kind: count * prices.get(kind, prices.get("input", 0.0)) / 1_000_000
+            for kind, count in tokens.items()
+        }
+        return {**cost, "total": sum(cost.values())}
 
     def _cost(self, response: ModelResponse) -> dict[str, float]:
         # A service of the user's own has prices of its own.

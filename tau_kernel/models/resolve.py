@@ -57,6 +57,7 @@ class ModelSettings:
         reasoning: Whether it can think before it answers.
         temperature: Used where a request gives none.
         request_timeout: Seconds that the service may stay silent.
+        prices: As in `Model`.
     """
 
     backend: str
@@ -69,6 +70,7 @@ class ModelSettings:
     reasoning: bool = False
     temperature: float | None = None
     request_timeout: float | None = None
+    prices: Mapping[str, float] = field(default_factory=dict)
 
 
 _NONE_CONFIGURED: Final[Mapping[str, ModelSettings]] = MappingProxyType({})
@@ -171,6 +173,7 @@ def _service(name: str, settings: ModelSettings) -> Model:
         request_timeout=settings.request_timeout,
         api_key_env=settings.api_key_env or _key_variable(settings),
         api_key=None if key is None else ApiKey(key),
+        prices=settings.prices,
     )
 
 

@@ -216,9 +216,10 @@ class EventBus:
             if inspect.isawaitable(outcome):
                 await cast("Awaitable[object]", outcome)
         except Exception as error:  # noqa: BLE001 - a boundary: listeners are strangers
-            self._surface(error, channel)
+            self.surface(error, channel)
 
-    def _surface(self, error: Exception, channel: str) -> None:
+    def surface(self, error: Exception, channel: str) -> None:
+        """Report a failure of `channel` to the error listeners, or on stderr."""
         if not self._error_listeners:
             _print_failure(error, channel)
         for listener in tuple(self._error_listeners):

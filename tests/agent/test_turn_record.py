@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tau_kernel.agent import AgentSession, TurnSettings
+from tau_kernel.agent import AgentSession, Start, TurnSettings
 from tau_kernel.errors import CallerError, StorageError
 from tau_kernel.extensions import ToolContext
 from tau_kernel.messages import JsonObject, Message, message_text, user_message
@@ -226,7 +226,7 @@ def test_a_place_is_taken_before_anything_is_written(kit: Kit) -> None:
         kit,
         session,
         "instead",
-        settings=TurnSettings(place=lambda log: void(log.append_navigate(None))),
+        settings=TurnSettings(place=lambda _: Start(entry_id=None)),
     )
     assert [message_text(m) for m in stream.requests[1]["messages"]] == ["instead"]
     assert kit.bench.kinds()[4:] == ["navigate", "submission", "user", "assistant"]
@@ -240,7 +240,7 @@ def test_a_place_that_cannot_be_taken_stops_the_turn_before_it_begins(
     kit: Kit,
 ) -> None:
     session = kit.bench.session(kit.stream([kit.say("a")]))
-    nowhere = TurnSettings(place=lambda log: void(log.append_navigate("nowhere")))
+    nowhere = TurnSettings(place=lambda _: Start(entry_id="nowhere"))
     with pytest.raises(CallerError, match="'nowhere'"):
         ask(kit, session, settings=nowhere)
     assert (kit.bench.events, kit.bench.log.entries()) == ([], [])

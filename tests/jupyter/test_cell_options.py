@@ -41,7 +41,7 @@ def test_an_empty_line_wants_nothing() -> None:
 def test_every_option_of_the_design_is_there() -> None:
     expected = (
         "strategy model history tools image from into format schema system reasoning "
-        "temperature seed max_tokens expand wait"
+        "temperature seed max_tokens max_turns max_cost expand wait"
     )
     assert expected.split() == [spec.name for spec in OPTIONS]
 
@@ -221,9 +221,7 @@ def test_a_list_of_quoted_texts_is_read_back(texts: list[str]) -> None:
     assert word.items == tuple(texts)
 
 
-@pytest.mark.parametrize(
-    "line", ["strategy=fork", "format=json", "schema=a", "wait=on"]
-)
+@pytest.mark.parametrize("line", ["format=json", "schema=a", "wait=on"])
 def test_what_the_kernel_cannot_do_is_refused_with_a_way_out(line: str) -> None:
     with pytest.raises(CallerError, match=line.partition("=")[0]):
         check_available(parse_options(line))
@@ -231,3 +229,15 @@ def test_what_the_kernel_cannot_do_is_refused_with_a_way_out(line: str) -> None:
 
 def test_what_the_kernel_can_do_passes() -> None:
     check_available(parse_options("strategy=steer into=x seed=1 from=root"))
+    check_available(parse_options("strategy=fork wait=on into=x"))
+    check_available(parse_options("strategy=fork max_turns=2 max_cost=0.1"))
+
+
+def test_a_fork_that_nobody_waits_for_cannot_fill_a_variable() -> None:
+    with pytest.raises(CallerError, match="into=x needs wait=on"):
+        check_available(parse_options("strategy=fork into=x"))
+
+
+@pytest.mark.parametrize("line", ["max_cost=0", "max_cost=-1", "max_turns=0"])
+def test_a_limit_that_lets_nothing_through_is_refused(line: str) -> None:
+    assert "give" in refusal(line)[1]

@@ -142,8 +142,13 @@ def test_a_space_after_tau_offers_every_option(folder: Path) -> None:
 
 
 def test_options_that_are_set_are_not_offered_again(folder: Path) -> None:
-    assert results("%%tau model=echo m|", folder) == ["%%tau model=echo max_tokens="]
-    assert results("%%tau m| model=echo", folder) == ["%%tau max_tokens= model=echo"]
+    assert results("%%tau model=echo mod|", folder) == []
+    assert results("%%tau mo| seed=1", folder) == ["%%tau model= seed=1"]
+    assert texts("%%tau model=echo m|", folder) == [
+        "max_tokens=",
+        "max_turns=",
+        "max_cost=",
+    ]
 
 
 def test_closed_sets_models_and_tools_are_offered_as_values(folder: Path) -> None:

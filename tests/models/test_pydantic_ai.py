@@ -194,6 +194,23 @@ def test_usage_tells_cached_tokens_from_fresh_ones(server: OpenAIServer) -> None
     assert done(events).final["usage"] == usage
 
 
+def test_configured_prices_give_the_cost_of_an_answer(server: OpenAIServer) -> None:
+    server.reply(delta(content="x"), *finish(asked=100, answered=9, cached=60))
+    priced = model_of(server, prices={"input": 2, "output": 10, "cache_read": 0.5})
+    cost = done(ask(priced, "hi")).usage["cost"]
+    assert cost["input"] == pytest.approx(40 * 2 / 1e6)
+    assert cost["cache_read"] == pytest.approx(60 * 0.5 / 1e6)
+    assert cost["output"] == pytest.approx(9 * 10 / 1e6)
+    assert cost["total"] == pytest.approx(sum(cost.values()) - cost["total"])
+
+
+def test_an_answer_of_a_service_without_prices_tells_no_cost(
+    server: OpenAIServer,
+) -> None:
+    server.reply(delta(content="x"), *finish(asked=100, answered=9, cached=60))
+    assert done(ask(model_of(server), "hi")).usage["cost"] == {}
+
+
 def test_usage_is_estimated_where_the_service_counts_nothing(
     server: OpenAIServer,
 ) -> None:

@@ -79,10 +79,15 @@ async def _return_an_object(ctx: ToolContext) -> object:
     return {"when": object()}
 
 
+async def _return_text(ctx: ToolContext) -> object:
+    return "done"
+
+
 waits: Final = KernelTool(name="waits", run=_wait)
 asks: Final = KernelTool(name="asks", run=_ask)
 breaks: Final = KernelTool(name="breaks", run=_break)
 returns_an_object: Final = KernelTool(name="returns_an_object", run=_return_an_object)
+returns_text: Final = KernelTool(name="returns_text", run=_return_text)
 exits: Final = KernelTool(name="exits", run=_exit)
 breaks_oddly: Final = KernelTool(name="breaks_oddly", run=_break_with_a_surrogate)
 asks_itself: Final = KernelTool(name="asks_itself", run=_ask_the_conversation)
