@@ -56,6 +56,8 @@ class Config:
         home: The absolute folder of sessions and of ``config.json``.
         environ_model: The model that ``TAU_MODEL`` names, if it is set.
         environ_session: The session that ``TAU_SESSION`` names, if it is set.
+        environ_notebook: The notebook that the server started the kernel for, as it
+            says in ``JPY_SESSION_NAME``; nothing proves it.
         default_model: The model that ``config.json`` names, if it does.
         models: The models that ``config.json`` declares, by name.
         system_prompt: Text in place of the shipped system prompt.
@@ -69,6 +71,7 @@ class Config:
     home: Path
     environ_model: str | None = None
     environ_session: str | None = None
+    environ_notebook: str | None = None
     default_model: str | None = None
     # Entries may hold a key: a logged or shown configuration must not.
     models: Mapping[str, ModelEntry] = field(
@@ -171,7 +174,7 @@ def load_config(environ: Mapping[str, str]) -> Config:
     Args:
         environ: The environment; ``TAU_HOME`` names the folder (default: the
             user's data folder for tau-kernel), ``TAU_MODEL`` a model and
-            ``TAU_SESSION`` a session to go on with.
+            ``TAU_SESSION`` a session to go on with, ``JPY_SESSION_NAME`` a notebook.
 
     Returns:
         The checked configuration; every setting at its default where the file
@@ -202,6 +205,7 @@ def load_config(environ: Mapping[str, str]) -> Config:
         home=home,
         environ_model=environ.get("TAU_MODEL") or None,
         environ_session=environ.get("TAU_SESSION") or None,
+        environ_notebook=environ.get("JPY_SESSION_NAME") or None,
         default_model=cast("str | None", found.get("default_model")),
         models=MappingProxyType(cast("dict[str, ModelEntry]", models)),
         system_prompt=cast("str | None", found.get("system_prompt")),

@@ -33,6 +33,7 @@ from tau_kernel.sessions import FileSession, FileSessionCatalog
 from tau_kernel.tools import BUILTIN_TOOLS
 from tau_kernel.tree import InMemorySessionLog, SessionLog
 
+from .notebook_note import note_notebook, notebook_of
 from .session_thread import SessionThread
 
 __all__ = ["Conversation", "ConversationOptions"]
@@ -183,6 +184,8 @@ class Conversation:
                 model_resolver=lambda name: self.model(name, self.config()),
             )
         )
+        if isinstance(log, FileSession) and config.environ_notebook is not None:
+            note_notebook(log, config.environ_notebook)
         session.set_ui_delegate(self._dialogs)
         session.set_headless_ui_defaults(dict(config.ui_defaults))
         await session.emit_session_start("startup")
@@ -196,8 +199,9 @@ class Conversation:
         """Go on with a stored conversation in place of this one, which is closed.
 
         Args:
-            ref: Its id, the start of that, its file, or ``last``: the one of this
-                directory that was written last, but for this one.
+            ref: Its id, the start of that, its file, or which of them was written
+                last, but for this one: ``last`` of this directory's, ``notebook`` of
+                this notebook's.
 
         Raises:
             SessionRefError: No session matches, or more than one does.
@@ -239,16 +243,20 @@ class Conversation:
 
     def _found(self, ref: str) -> SessionLog:
         catalog = self.catalog()
+        if ref not in {"last", "notebook"}:
+            return catalog.resolve_ref(ref)
+        notebook = self.config().environ_notebook if ref == "notebook" else None
+        if ref == "notebook" and notebook is None:
+            msg = "the server told this kernel no notebook; see /resume"
+            raise CallerError(msg)
         current = None if self._session is None else self._session.session_log.id
-        if ref == "last":
-            infos = catalog.list(str(Path.cwd()))
-            others = (i for i in infos if i.error is None and i.id != current)
-            info = next(others, None)
-            if info is None:
-                msg = f"no other session was made in {str(Path.cwd())!r}; see /resume"
-                raise CallerError(msg)
-            return catalog.load(info.ref)
-        return catalog.resolve_ref(ref)
+        for info in catalog.list(str(Path.cwd())):
+            is_other = info.error is None and info.id != current
+            if is_other and notebook in {None, notebook_of(Path(info.ref))}:
+                return catalog.load(info.ref)
+        of = f"from {notebook!r} " if notebook else ""
+        msg = f"no other session was made {of}in {str(Path.cwd())!r}; see /resume"
+        raise CallerError(msg)
 
     async def _change_to(self, log: SessionLog) -> AgentSession:
         config = self.config()

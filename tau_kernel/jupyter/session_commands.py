@@ -17,6 +17,7 @@ from tau_kernel.legacy import (
 from tau_kernel.sessions import SessionInfo
 
 from .command_call import CommandCall
+from .notebook_note import notebook_of
 from .prompt_run import provenance
 from .render import AnswerWriter
 from .replay import answer_events, find_submission
@@ -61,7 +62,8 @@ async def resume(call: CommandCall) -> str:
     if not call.args:
         catalog = call.conversation.catalog()
         infos = await asyncio.to_thread(catalog.list, str(Path.cwd()))
-        return _listed(infos)
+        notebook = call.conversation.config().environ_notebook
+        return _listed(infos, notebook)
     session = await call.conversation.resume(call.args)
     call.history.recall(session.session_log)
     messages = len(session.messages)
@@ -156,12 +158,14 @@ def _refuse_arguments(call: CommandCall) -> None:
         raise CallerError(msg)
 
 
-def _listed(infos: list[SessionInfo]) -> str:
+def _listed(infos: list[SessionInfo], notebook: str | None) -> str:
     if not infos:
         return "No conversation was kept in this directory yet."
     rows = ["| session | written | messages | |", "|---|---|---|---|"]
     for info in infos[:_LISTED]:
         title = f"damaged: {info.error}" if info.error else info.display_title()
+        if notebook is not None and notebook_of(Path(info.ref)) == notebook:
+            title += " (this notebook)"
         written = info.modified.astimezone().strftime("%Y-%m-%d %H:%M")
         rows.append(
             f"| `{info.id[:12]}` | {written} | {info.message_count} | {_plain(title)} |"
@@ -171,7 +175,8 @@ def _listed(infos: list[SessionInfo]) -> str:
     return (
         "\n".join(rows)
         + rest
-        + "\n\n`/resume ID` goes on with one, `/resume last` with the last."
+        + "\n\n`/resume ID` goes on with one, `/resume last` with the last, "
+        "`/resume notebook` with the last of this notebook."
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .conversation_log import ConversationLog
 from .file_catalog import FileSessionCatalog
+from .metadata import read_metadata, update_metadata
 from .repair import (
     DroppedLine,
     MendedLine,
@@ -35,5 +36,7 @@ __all__ = [
     "SessionCatalog",
     "SessionInfo",
     "SessionRefError",
+    "read_metadata",
     "repair_session",
+    "update_metadata",
 ]

@@ -7,8 +7,6 @@ Reading is `salvage`'s concern, and finding lost places `lost_place`'s.
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from typing import BinaryIO
 from tau_kernel.errors import CallerError, SessionDamagedError, StorageError
 from tau_kernel.messages import JsonObject, dump_line
 
-from .line_file import storage_error, sync_folder
+from .line_file import storage_error
 from .lost_place import MendedReferences, RehungEntry, mend_references
 from .salvage import MendedLine, Salvage, salvage
 from .session_catalog import SessionRefError
 from .session_file import make_header
+from .whole_file import write_whole
 from .writer_lock import lock_for_writing
 
 __all__ = [
@@ -193,25 +192,16 @@ def _write_copy(path: Path, header: JsonObject, lines: Iterable[bytes]) -> Path:
         # The lock on the original keeps a second repair from choosing the same name.
         while copy.exists():
             copy = next(names)
-        _write_whole(copy, [dump_line(header), *lines])
+        _write_new(copy, [dump_line(header), *lines])
     except OSError as error:
         raise storage_error(copy, error) from error
     return copy
 
 
-def _write_whole(copy: Path, lines: Iterable[bytes]) -> None:
-    """Write under another name first, so that the copy is listed whole or not."""
-    draft = copy.with_name(f".{uuid.uuid4().hex}.draft")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+def _write_new(copy: Path, lines: Iterable[bytes]) -> None:
     try:
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(copy)
-        sync_folder(copy.parent)
+        write_whole(copy, lines)
     except BaseException:
-        draft.unlink(missing_ok=True)
         copy.unlink(missing_ok=True)
         raise
 

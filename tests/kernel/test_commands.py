@@ -189,3 +189,32 @@ def test_what_a_command_cannot_do_is_told(
     cell = blank.run(command)
     assert words in cell.reply["evalue"]
     assert len(cell.errors) == 1
+
+
+def test_a_notebook_finds_its_last_conversation_again(
+    start_kernel: StartKernel,
+) -> None:
+    theirs = {"JPY_SESSION_NAME": "study.ipynb"}
+    first = start_kernel("--TauKernel.model=echo", env=theirs)
+    run_cells(first.client(), a="from the study")
+    (kept,) = first.session_files
+    first.manager.shutdown_kernel()
+    other = start_kernel("--TauKernel.model=echo", env={"JPY_SESSION_NAME": "b.ipynb"})
+    run_cells(other.client(), a="from elsewhere")
+    other.manager.shutdown_kernel()
+    again = start_kernel("--TauKernel.model=echo", env=theirs)
+    client = again.client()
+    rows = [row for row in client.run("/resume").text.splitlines() if "from" in row]
+    assert [("this notebook" in row, "study" in row) for row in rows] == [
+        (False, False),
+        (True, True),
+    ]
+    client.run("/resume notebook")
+    assert client.run("%%python\ntau.session.path").text == repr(str(kept))
+
+
+def test_a_kernel_without_a_notebook_says_so(start_kernel: StartKernel) -> None:
+    # An empty variable is as good as none.
+    client = start_kernel("--TauKernel.model=echo", env={"JPY_SESSION_NAME": ""})
+    reply = client.client().run("/resume notebook").reply
+    assert "no notebook" in reply["evalue"]
