@@ -1,8 +1,9 @@
 """Messages between people, models and tools, and how they become bytes.
 
-What a message is (`message`), how tokens are counted (`usage`), how a running turn
-is told to stop (`abort_signal`), and the one place where JSON text is made and read
-(`codec`). Entries of the log belong to `tau_kernel.tree`.
+What a message is (`message`), how tokens are counted (`usage`) or estimated
+(`token_estimate`) and texts cut to size (`text_pieces`), how a running turn is told to
+stop (`abort_signal`), and the one place where JSON text is made and read (`codec`).
+Entries of the log belong to `tau_kernel.tree`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from .message import (
     tool_result_message,
     user_message,
 )
-from .usage import USAGE_FIELDS, Usage, UsageDict, zero_usage
+from .text_pieces import cut_middle, text_pieces
+from .token_estimate import estimate_tokens, estimated_tokens
+from .usage import USAGE_FIELDS, Usage, UsageDict, sum_usage, zero_usage
 
 __all__ = [
     "USAGE_FIELDS",
@@ -60,12 +63,17 @@ __all__ = [
     "clean_json",
     "clean_text",
     "convert_to_llm",
+    "cut_middle",
     "dump_line",
+    "estimate_tokens",
+    "estimated_tokens",
     "last_assistant_text",
     "load_line",
     "message_text",
     "now_ms",
+    "sum_usage",
     "system_message",
+    "text_pieces",
     "tool_result_message",
     "user_message",
     "zero_usage",

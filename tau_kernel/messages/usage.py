@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, TypeAlias, TypedDict, cast
 
@@ -12,6 +12,7 @@ __all__ = [
     "JsonValue",
     "Usage",
     "UsageDict",
+    "sum_usage",
     "zero_usage",
 ]
 
@@ -77,3 +78,24 @@ class Usage:
 def zero_usage() -> UsageDict:
     """Give a fresh usage record that counts nothing."""
     return Usage().to_dict()
+
+
+def sum_usage(usages: Iterable[UsageDict | None]) -> UsageDict:
+    """Add up what several completions cost; None stands for one that did not say.
+
+    What providers reported besides is kept where only one of them did, since it does
+    not add up.
+    """
+    known = [usage for usage in usages if usage is not None]
+    total = zero_usage()
+    for usage in known:
+        total["input_tokens"] += usage["input_tokens"]
+        total["output_tokens"] += usage["output_tokens"]
+        total["cache_read_tokens"] += usage["cache_read_tokens"]
+        total["cache_write_tokens"] += usage["cache_write_tokens"]
+        total["total_tokens"] += usage["total_tokens"]
+        for kind, dollars in usage["cost"].items():
+            total["cost"][kind] = total["cost"].get(kind, 0.0) + dollars
+    if len(known) == 1:
+        total["extra"] = dict(known[0]["extra"])
+    return total

@@ -6,7 +6,7 @@ is one file; nothing that talks to a service is imported before it is used.
 
 from __future__ import annotations
 
-from .draft import Draft, estimated_tokens, estimated_usage
+from .draft import Draft, estimated_usage
 from .local_install import check_gguf, install_local, local_model_path
 from .model import (
     ApiKey,
@@ -23,6 +23,7 @@ from .model import (
     ToolCallDeltaEvent,
     ToolSpec,
 )
+from .prompt_file import read_prompt
 from .resolve import ModelSettings, default_model_name, resolve_model
 from .stream import PROVIDERS, complete_simple, stream_simple, warm
 
@@ -46,10 +47,10 @@ __all__ = [
     "check_gguf",
     "complete_simple",
     "default_model_name",
-    "estimated_tokens",
     "estimated_usage",
     "install_local",
     "local_model_path",
+    "read_prompt",
     "resolve_model",
     "stream_simple",
     "warm",

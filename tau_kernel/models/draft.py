@@ -18,7 +18,8 @@ from tau_kernel.messages import (
     Usage,
     UsageDict,
     assistant_message,
-    message_text,
+    estimate_tokens,
+    estimated_tokens,
 )
 
 from .model import (
@@ -29,9 +30,7 @@ from .model import (
     ToolCallDeltaEvent,
 )
 
-__all__ = ["Draft", "estimated_tokens", "estimated_usage", "tool_call_block"]
-
-_CHARACTERS_PER_TOKEN = 4
+__all__ = ["Draft", "estimated_usage", "tool_call_block"]
 
 
 class Draft:
@@ -117,14 +116,9 @@ def tool_call_block(call_id: str, name: str, arguments: JsonObject) -> ToolCallB
     return {"type": "toolCall", "id": call_id, "name": name, "arguments": arguments}
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text from its length, rounded up."""
-    return -(-len(text) // _CHARACTERS_PER_TOKEN)
-
-
 def estimated_usage(messages: Iterable[Message], answer: str) -> UsageDict:
     """Estimate the usage of a request and its answer; the record says so."""
-    asked = sum(estimated_tokens(message_text(message)) for message in messages)
+    asked = sum(estimate_tokens(message) for message in messages)
     answered = estimated_tokens(answer)
     return Usage(
         input_tokens=asked,

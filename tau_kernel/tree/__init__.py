@@ -1,13 +1,19 @@
 """The conversation as an append-only tree.
 
 `entry` says what an entry is, `session_log` how entries are added, `log_view` what a
-model sees of them, `conversation_tree` how people walk them, `tree_surgery` what a
-branch or a copy would be, `tree_ops` how it is made. Files on disk belong to
-`tau_kernel.sessions`.
+model sees of them, `conversation_tree` how people walk them, `tree_rows` what a widget
+shows of them, `tree_surgery` what a branch or a copy would be, `tree_ops` how it is
+made, `branch_summary` what is told of a branch that was left. Files on disk
+belong to `tau_kernel.sessions`.
 """
 
 from __future__ import annotations
 
+from .branch_summary import (
+    BranchSummaryError,
+    branch_summary_prompt,
+    summarize_branch,
+)
 from .conversation_tree import (
     ConversationTree,
     MessageIdCompletion,
@@ -33,7 +39,15 @@ from .entry import (
     entry_fault,
     entry_timestamp,
 )
-from .log_view import LogView, entries_to_messages, fold_path, is_system_entry
+from .log_view import (
+    LogView,
+    compaction_note,
+    entries_to_messages,
+    estimate_span_tokens,
+    fold_path,
+    is_system_entry,
+    noted_compaction,
+)
 from .preview import entry_preview, flat_text
 from .session_log import (
     BranchView,
@@ -47,14 +61,13 @@ from .session_log import (
     session_log_is_addressable,
 )
 from .tree_ops import (
-    BranchSummaryError,
     commit_branch,
     elide_span,
     navigate,
     paste_subtree,
     summarize_and_navigate,
-    summarize_branch,
 )
+from .tree_rows import RowFilter, TreeRow, TreeRows
 from .tree_surgery import (
     COPYABLE_KINDS,
     BranchPlan,
@@ -108,15 +121,20 @@ __all__ = [
     "NavigateEntryDict",
     "PasteMint",
     "PastePlan",
+    "RowFilter",
     "SessionInfoEntryDict",
     "SessionLog",
     "ThinkingChangeEntryDict",
     "TreeNode",
+    "TreeRow",
+    "TreeRows",
     "UnknownEntryError",
     "admission_reason",
     "agent_spec_in_force",
     "branch_refusal_reason",
+    "branch_summary_prompt",
     "commit_branch",
+    "compaction_note",
     "copy_of",
     "copy_of_json",
     "elide_span",
@@ -124,11 +142,13 @@ __all__ = [
     "entry_fault",
     "entry_preview",
     "entry_timestamp",
+    "estimate_span_tokens",
     "flat_text",
     "fold_path",
     "hidden_entries",
     "is_system_entry",
     "navigate",
+    "noted_compaction",
     "open_branch",
     "paste_refusal_reason",
     "paste_subtree",

@@ -25,6 +25,7 @@ __all__ = [
     "MessageIdScope",
     "TreeNode",
     "entries_to_messages",
+    "role_of",
 ]
 
 MessageIdScope: TypeAlias = Literal[
@@ -193,7 +194,7 @@ class ConversationTree:
             id=entry_id,
             parent_id=entry["parentId"],
             kind=entry["type"],
-            role=_role_of(entry),
+            role=role_of(entry),
             preview=entry_preview(self._view, entry),
             is_leaf=entry_id == self._cursor,
         )
@@ -328,7 +329,8 @@ def _breadth_first(
             waiting.extend(children_of(entry_id))
 
 
-def _role_of(entry: EntryDict) -> str | None:
+def role_of(entry: EntryDict) -> str | None:
+    """Give the role of an entry's message, or None where it has none."""
     if entry["type"] == "message" or entry["type"] == "customMessage":
         return entry["message"]["role"]
     return None

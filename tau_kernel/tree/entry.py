@@ -231,8 +231,9 @@ def entry_fault(record: JsonObject) -> str | None:
         return "'id' is no name"
     if not isinstance(record.get("timestamp"), str):
         return "'timestamp' is no text"
-    for key in ("parentId", *_OPTIONAL_IDS.get(kind, ())):
-        if not isinstance(record.get(key, 0), str | None):
+    for key in _ID_FIELDS.get(kind, _PARENT_ALONE):
+        value = record.get(key, 0)
+        if value is not None and not isinstance(value, str):
             return f"{key!r} is neither an id nor null"
     for key in _TEXTS.get(kind, ()):
         if not isinstance(record.get(key), str):
@@ -241,11 +242,13 @@ def entry_fault(record: JsonObject) -> str | None:
 
 
 _MESSAGE_KINDS: Final = frozenset({"message", "customMessage"})
-_OPTIONAL_IDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "compaction": ("firstKeptId",),
-    "elide": ("firstKeptId",),
-    "branch_summary": ("fromId",),
-    "navigate": ("targetId",),
+_PARENT_ALONE: Final = ("parentId",)
+#: The fields that hold an id or null, by kind; others have `_PARENT_ALONE`.
+_ID_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "compaction": ("parentId", "firstKeptId"),
+    "elide": ("parentId", "firstKeptId"),
+    "branch_summary": ("parentId", "fromId"),
+    "navigate": ("parentId", "targetId"),
 }
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "compaction": ("summary",),
@@ -266,8 +269,9 @@ def _message_fault(record: JsonObject) -> str | None:
         return None
     if not isinstance(content, list):
         return "the content of its message is neither text nor blocks"
-    if not all(isinstance(b, dict) and isinstance(b.get("type"), str) for b in content):
-        return "a block of its message has no type"
+    for block in content:
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            return "a block of its message has no type"
     return None
 
 

@@ -11,16 +11,27 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final, TypeAlias, overload
 
-from tau_kernel.messages import Message
+from tau_kernel.messages import Message, UserMessage, estimate_tokens
 
 from .entry import ANCHOR_KINDS, EntryDict, UnknownEntryError
 
-__all__ = ["LogView", "entries_to_messages", "fold_path", "is_system_entry"]
+__all__ = [
+    "LogView",
+    "compaction_note",
+    "entries_to_messages",
+    "estimate_span_tokens",
+    "fold_path",
+    "is_system_entry",
+    "noted_compaction",
+]
 
 #: Enough for the main line and the branches that usually run beside it.
 _KEPT_FOLDS: Final = 8
+
+_COMPACTION_HEAD: Final = "[[Compaction summary: "
+_NOTE_TAIL: Final = "]]"
 
 
 def is_system_entry(entry: EntryDict) -> bool:
@@ -73,13 +84,34 @@ def entries_to_messages(entries: Iterable[EntryDict]) -> list[Message]:
         if entry["type"] == "message" or entry["type"] == "customMessage":
             messages.append(entry["message"])
         elif entry["type"] == "compaction":
-            messages.append(_note(f"[[Compaction summary: {entry['summary']}]]"))
+            messages.append(compaction_note(entry["summary"]))
         elif entry["type"] == "branch_summary":
             messages.append(_note(f"[[Branch summary: {entry['summary']}]]"))
     return messages
 
 
-def _note(text: str) -> Message:
+def estimate_span_tokens(entries: Iterable[EntryDict]) -> int:
+    """Estimate what entries take of a context, in tokens."""
+    return sum(estimate_tokens(message) for message in entries_to_messages(entries))
+
+
+def compaction_note(summary: str) -> UserMessage:
+    """Make the message in which a model reads a compaction's summary."""
+    return _note(f"{_COMPACTION_HEAD}{summary}{_NOTE_TAIL}")
+
+
+def noted_compaction(message: Message) -> str | None:
+    """Give the summary that a `compaction_note` tells; None for other messages."""
+    match message:
+        case {"role": "user", "content": [{"type": "text", "text": str(text)}]} if (
+            text.startswith(_COMPACTION_HEAD) and text.endswith(_NOTE_TAIL)
+        ):
+            return text[len(_COMPACTION_HEAD) : -len(_NOTE_TAIL)]
+        case _:
+            return None
+
+
+def _note(text: str) -> UserMessage:
     return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
@@ -91,6 +123,23 @@ class _Fold:
     messages: list[Message]
 
 
+#: The ids below an id. Most entries have one child, and a list for each of them would
+#: be most of what the index takes.
+_Children: TypeAlias = dict[str, str | list[str]]
+
+
+def _hang(children: _Children, parent_id: str, entry_id: str) -> str | list[str]:
+    """Put an id behind its siblings, and give them all."""
+    siblings = children.get(parent_id)
+    if siblings is None:
+        children[parent_id] = entry_id
+        return entry_id
+    if isinstance(siblings, str):
+        children[parent_id] = siblings = [siblings]
+    siblings.append(entry_id)
+    return siblings
+
+
 class LogView(Sequence[EntryDict]):
     """The entries of one log in load order, with an index; it grows with the log.
 
@@ -100,12 +149,12 @@ class LogView(Sequence[EntryDict]):
 
     def __init__(self, entries: Iterable[EntryDict] = ()) -> None:
         """Index `entries`, not copied; of a repeated id the last one counts."""
-        self._entries: list[EntryDict] = []
-        self._by_id: dict[str, EntryDict] = {}
-        self._children: dict[str, list[str]] | None = None
+        self._entries: list[EntryDict] = list(entries)
+        self._by_id: dict[str, EntryDict] = {
+            entry["id"]: entry for entry in self._entries
+        }
+        self._children: _Children | None = None
         self._folds: OrderedDict[str, _Fold] = OrderedDict()
-        for entry in entries:
-            self.add(entry)
 
     def __len__(self) -> int:
         """Give the number of entries."""
@@ -125,8 +174,13 @@ class LogView(Sequence[EntryDict]):
         """Take in one more entry; only the owner of the log calls this."""
         self._entries.append(entry)
         self._by_id[entry["id"]] = entry
-        if self._children is not None:
-            self._hang(self._children, entry)
+        parent_id = entry["parentId"]
+        if self._children is None or parent_id is None or parent_id == entry["id"]:
+            return
+        siblings = _hang(self._children, parent_id, entry["id"])
+        if not isinstance(siblings, str):
+            # To the right of its equals, so that ties keep load order.
+            insort(siblings, siblings.pop(), key=self._time_of)
 
     def contains(self, entry_id: str) -> bool:
         """Whether an id names an entry."""
@@ -160,14 +214,18 @@ class LogView(Sequence[EntryDict]):
         """
         if leaf is None:
             return []
-        found: dict[str, EntryDict] = {}
+        by_id = self._by_id
+        found: list[EntryDict] = []
         current: EntryDict | None = self.entry(leaf)
-        # A file may hold a ring of parents; each entry is met once.
-        while current is not None and current["id"] not in found:
-            found[current["id"]] = current
+        while current is not None and len(found) <= len(by_id):
+            found.append(current)
             parent_id = current["parentId"]
-            current = None if parent_id is None else self._by_id.get(parent_id)
-        return list(reversed(found.values()))
+            current = None if parent_id is None else by_id.get(parent_id)
+        if current is not None:
+            # The file holds a ring of parents; each entry counts where it is first met.
+            found = list({entry["id"]: entry for entry in found}.values())
+        found.reverse()
+        return found
 
     def context_entries(self, leaf: str | None) -> list[EntryDict]:
         """Give the path to `leaf` as its last anchor cuts it.
@@ -187,7 +245,8 @@ class LogView(Sequence[EntryDict]):
 
     def children_of(self, entry_id: str) -> list[str]:
         """Give the ids below an entry, oldest first; an unknown id has none."""
-        return list(self._children_index().get(entry_id, ()))
+        below = self._children_index().get(entry_id, [])
+        return [below] if isinstance(below, str) else list(below)
 
     def roots(self) -> list[str]:
         """Give, in load order, the ids that hang from no entry, orphans included."""
@@ -200,23 +259,18 @@ class LogView(Sequence[EntryDict]):
     def _has_parent(self, entry: EntryDict) -> bool:
         return entry["parentId"] is not None and entry["parentId"] in self._by_id
 
-    def _children_index(self) -> dict[str, list[str]]:
+    def _children_index(self) -> _Children:
         if self._children is None:
-            children: dict[str, list[str]] = {}
+            children: _Children = {}
             for entry in self._by_id.values():
                 parent_id = entry["parentId"]
                 if parent_id is not None and parent_id != entry["id"]:
-                    children.setdefault(parent_id, []).append(entry["id"])
+                    _hang(children, parent_id, entry["id"])
             for siblings in children.values():
-                siblings.sort(key=self._time_of)
+                if not isinstance(siblings, str):
+                    siblings.sort(key=self._time_of)
             self._children = children
         return self._children
-
-    def _hang(self, children: dict[str, list[str]], entry: EntryDict) -> None:
-        parent_id = entry["parentId"]
-        if parent_id is not None and parent_id != entry["id"]:
-            # To the right of its equals, so that ties keep load order.
-            insort(children.setdefault(parent_id, []), entry["id"], key=self._time_of)
 
     def _time_of(self, entry_id: str) -> str:
         return self._by_id[entry_id]["timestamp"]

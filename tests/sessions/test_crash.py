@@ -27,7 +27,9 @@ from tau_kernel.errors import SessionLockedError, StorageError, TauError
 from tau_kernel.messages import user_message
 from tau_kernel.sessions import FileSession, FileSessionCatalog, repair_session
 
-KILLS = 60
+KILLS = 300
+#: A killed writer's file is read twice; a new one is begun before that takes long.
+LONG_FILE = 1_000_000
 #: Seconds after which a test gives up waiting for another process.
 PATIENCE = 20
 
@@ -63,7 +65,7 @@ def write_for_ever(path: Path, told: int, seed: int) -> None:
     chance = random.Random(seed)
     session = FileSession.load(path)
     while True:
-        size = chance.choice((0, 10, 3_000, 300_000))
+        size = chance.choice((0, 10, 3_000, 100_000))
         entry_id = session.append_message(user_message("x" * size))
         os.write(told, f"{entry_id}\n".encode())
         if chance.random() < 0.1:
@@ -80,7 +82,7 @@ def test_kill_9_at_any_moment_loses_no_entry_whose_append_had_returned(
     chance = random.Random(9)
     kept = ids_in(path)
     for number in range(KILLS):
-        if path.stat().st_size > 20_000_000:
+        if path.stat().st_size > LONG_FILE:
             path = FileSession.create(path.parents[1], "/w", "m", "b").path
             kept = ids_in(path)
         reading, told = os.pipe()

@@ -119,9 +119,57 @@ def _line(entry_id: str, parent_id: str | None) -> EntryDict:
     }
 
 
+def _naive_children(entries: list[EntryDict], entry_id: str) -> list[str]:
+    below = [one for one in entries if one["parentId"] == entry_id]
+    return [one["id"] for one in sorted(below, key=lambda one: one["timestamp"])]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 12), st.integers(0, 3)), max_size=13),
+    st.integers(0, 13),
+)
+def test_children_are_the_same_whenever_they_are_first_asked_for(
+    hung: list[tuple[int, int]], asked_at: int
+) -> None:
+    entries: list[EntryDict] = []
+    view = LogView()
+    for at, (parent, hour) in enumerate(hung):
+        if at == asked_at:
+            view.children_of("0")
+        entry = _line(str(at), None if parent == -1 else str(parent))
+        entry["timestamp"] = f"2026-01-01T0{hour}:00:00.000Z"
+        entries.append(entry)
+        view.add(entry)
+    for asked in [*map(str, range(13)), "-2"]:
+        expected = [one for one in _naive_children(entries, asked) if one != asked]
+        assert view.children_of(asked) == expected
+        assert LogView(entries).children_of(asked) == expected
+
+
+def test_children_are_handed_out_as_copies() -> None:
+    view = LogView([_line("a", None), _line("b", "a"), _line("c", "a")])
+    view.children_of("a").clear()
+    view.children_of("b").append("x")
+    assert (view.children_of("a"), view.children_of("b")) == (["b", "c"], [])
+
+
+def test_of_a_repeated_id_the_last_one_counts() -> None:
+    again = _line("a", None)
+    again["timestamp"] = "2026-01-02T00:00:00.000Z"
+    view = LogView([_line("a", None), again])
+    assert (len(view), view.entry("a")) == (2, again)
+
+
 def test_orphans_are_roots_and_rings_end() -> None:
     view = LogView([_line("a", "gone"), _line("b", "c"), _line("c", "b")])
     assert view.roots() == ["a"]
     assert [entry["id"] for entry in view.path("a")] == ["a"]
     assert [entry["id"] for entry in view.path("b")] == ["c", "b"]
     assert len(view.context_for("c")) == 2
+
+
+def test_a_path_into_a_ring_meets_each_entry_once() -> None:
+    ring = [_line("b", "c"), _line("c", "d"), _line("d", "b")]
+    view = LogView([_line("a", "b"), *ring, _line("e", None)])
+    assert [entry["id"] for entry in view.path("a")] == ["d", "c", "b", "a"]
+    assert [entry["id"] for entry in LogView([_line("s", "s")]).path("s")] == ["s"]
