@@ -14,12 +14,16 @@
     ├── ConfigError (ValueError)            a file, variable or option is wrong
     │   └── CompactionPolicyError           a policy contradicts itself or its model;
     │                                       agent
+    │   └── CompactionPolicyError           a policy contradicts itself or its model;
+    │                                       agent
     ├── ModelError (RuntimeError)           the provider failed or refused
     │   └── BranchSummaryError (ValueError) a branch could not be summarised; tree
     ├── ToolError (RuntimeError)            a tool's own failure, told to the model
     ├── ExtensionFailure (RuntimeError)     an extension failed, by name
     ├── HeadlessDialogError (RuntimeError)  a question where nobody may be asked
     ├── LimitError (RuntimeError)           a limit of the cell or session was met
+    │   └── CompactionPolicyViolation       a compaction policy was broken; agent
+    ├── CompactionError (RuntimeError)      a context was not compacted; agent
     │   └── CompactionPolicyViolation       a compaction policy was broken; agent
     ├── CompactionError (RuntimeError)      a context was not compacted; agent
     ├── SessionLockedError (RuntimeError)   another process writes this session

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tau_kernel.agent import AgentSession, Limits, RetryPolicy
+from tau_kernel.agent import AgentSession, CompactionSettings, Limits, RetryPolicy
 from tau_kernel.extensions import AgentTool, ToolExecutionMode
 from tau_kernel.models import Model, ReasoningLevel
 from tau_kernel.tools import BUILTIN_TOOLS
@@ -32,6 +32,8 @@ class SessionConfig:
         tool_execution_mode: ``"sequential"`` runs every tool call by itself.
         limits: What the session may spend; None for no limit.
         retry: How a request that failed is made again; None for the usual way.
+        compaction: When the context is compacted, and how much stays; None to go by
+            the model's window.
     """
 
     model: Model
@@ -46,6 +48,7 @@ class SessionConfig:
     tool_execution_mode: ToolExecutionMode = "parallel"
     limits: Limits | None = None
     retry: RetryPolicy | None = None
+    compaction: CompactionSettings | None = None
 
 
 def create_agent_session(config: SessionConfig) -> AgentSession:
@@ -67,4 +70,5 @@ def create_agent_session(config: SessionConfig) -> AgentSession:
         cwd=config.cwd,
         limits=config.limits,
         retry=config.retry,
+        compaction_settings=config.compaction,
     )

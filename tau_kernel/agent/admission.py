@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 
 from tau_kernel.errors import LimitError
 from tau_kernel.messages import Message
@@ -23,6 +24,8 @@ from .branches import Branches
 from .turn_runner import TurnRequest, TurnRunner
 
 __all__ = ["Admission"]
+
+_Result = TypeVar("_Result")
 
 _BUSY: Final = "a turn is already in flight"
 _STALE: Final = "the turn to roll back was followed by another one"
@@ -176,6 +179,25 @@ class Admission:
                 return list(await self._runner.go_on())
             finally:
                 self._turn_task = None
+
+    async def alone(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Run what must have the conversation to itself, when no turn runs.
+
+        An abort raises the runner's signal, as for a turn.
+
+        Raises:
+            RuntimeError: Called from within the running turn, or from a foreign loop.
+        """
+        self.bind_loop()
+        self._check_reentrancy()
+        if not await self._slot.take():
+            raise RuntimeError(_CLOSED)
+        try:
+            self._enter()
+            return await work()
+        finally:
+            self._turn_task = None
+            self._slot.lock.release()
 
     async def close(self) -> None:
         """Abort the turn, refuse what waits, end what other threads submitted."""

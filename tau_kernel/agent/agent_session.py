@@ -23,27 +23,54 @@ from tau_kernel.extensions import (
     ToolExecutionMode,
     UiDelegate,
 )
+from tau_kernel.flows import (
+    CommandInvocation,
+    Performed,
+    completed,
+    resolve_command,
+)
 from tau_kernel.messages import (
     AbortSignal,
     ImageBlock,
+    JsonObject,
     Message,
     UsageDict,
     last_assistant_text,
 )
 from tau_kernel.models import Model, ReasoningLevel, StreamOptions, stream_simple
 from tau_kernel.submissions import AgentEvent, Submission, SubmissionResult
-from tau_kernel.tree import EntryDict, SessionLog, session_log_is_addressable
+from tau_kernel.tree import (
+    EntryDict,
+    SessionLog,
+    session_log_is_addressable,
+    summarize_and_navigate,
+)
 
 from .admission import Admission
 from .branches import Branches, BranchResult
+from .compaction_policy import CompactionPolicy
+from .compaction_values import (
+    CompactionRecord,
+    CompactionResult,
+    CompactionSettings,
+    SessionStats,
+)
+from .compactor import Compactor, CompactorPorts
 from .event_hub import EventHub
 from .limits import Limits, Spending
 from .loop_types import LoopSpec, StreamFunction
 from .retry import RetryPolicy
+from .summary_prompts import SummaryPrompts
 from .turn_runner import RunnerSetup, TurnRequest, TurnRunner
 from .turn_settings import TurnSettings
 
-__all__ = ["AgentSession", "ModelSummary", "SessionState"]
+__all__ = [
+    "AgentSession",
+    "CompactionRecord",
+    "ModelSummary",
+    "SessionState",
+    "SessionStats",
+]
 
 
 class ModelSummary(TypedDict):
@@ -83,6 +110,8 @@ class AgentSession:
         tools: Sequence[AgentTool] | None = None,
         api_key: str | None = None,
         reasoning: ReasoningLevel | None = None,
+        compaction_settings: CompactionSettings | None = None,
+        compaction_policy: CompactionPolicy | None = None,
         model_resolver: Callable[[str], Model] | None = None,
         max_turns: int | None = None,
         tool_execution_mode: ToolExecutionMode = "parallel",
@@ -91,6 +120,7 @@ class AgentSession:
         stream: StreamFunction = stream_simple,
         limits: Limits | None = None,
         retry: RetryPolicy | None = None,
+        prompts: SummaryPrompts | None = None,
     ) -> None:
         """Bind the parts to `session_log`; nothing is written before the first turn.
 
@@ -101,6 +131,8 @@ class AgentSession:
             tools: What the model may call.
             api_key: For the provider of `model`.
             reasoning: How hard the model thinks, a level's name.
+            compaction_settings: When the context is compacted, and how much stays.
+            compaction_policy: A promise that decides the same; not both.
             model_resolver: Turns a name into a model, for `set_model`.
             max_turns: Completions of one submission at most, from 1.
             tool_execution_mode: ``"sequential"`` runs every call by itself.
@@ -108,9 +140,12 @@ class AgentSession:
             stream: Gives the events of one completion.
             limits: What the session may spend, what its log tells included.
             retry: How a request that failed is made again.
+            prompts: What summarisers are told; the shipped texts where None.
 
         Raises:
-            CallerError: `max_turns` is less than 1.
+            CallerError: `max_turns` is less than 1, or both compaction settings and a
+                policy are given.
+            CompactionPolicyError: The policy does not go with the model.
         """
         Limits(max_turns=max_turns)
         self._cwd = Path.cwd() if cwd is None else cwd
@@ -136,6 +171,19 @@ class AgentSession:
             limits=limits or Limits(),
         )
         self._runner = TurnRunner(session_log, spec, setup, EventHub())
+        self._compactor = Compactor(
+            self._runner,
+            CompactorPorts(
+                emit=self._runner.hub.emitter(None),
+                bank=self._runner.ledger.record_side,
+                api_key_of=lambda asked: setup.api_keys.get(asked.provider),
+                sync=self._runner.record.sync,
+            ),
+            settings=compaction_settings,
+            policy=compaction_policy,
+            prompts=prompts,
+        )
+        self._runner.compactor = self._compactor
         self._branches = Branches(self._runner)
         self._admission = Admission(self._runner, self._branches)
 
@@ -329,13 +377,20 @@ class AgentSession:
 
         Raises:
             RuntimeError: No resolver is bound.
+            CompactionPolicyError: The policy does not go with the model.
             Exception: What the resolver raises for an unknown name.
         """
         if self._resolver is None:
             msg = f"no resolver can find model {name!r}; call set_model_resolver first"
             raise RuntimeError(msg)
         model = self._resolver(name)
-        self._runner.set_spec(replace(self._runner.spec, model=model))
+        before = self._runner.spec
+        self._runner.spec = replace(before, model=model)
+        try:
+            self._compactor.rebind()
+        finally:
+            self._runner.spec, wanted = before, self._runner.spec
+        self._runner.set_spec(wanted)
         return self.get_model()
 
     def set_model_resolver(self, resolver: Callable[[str], Model]) -> None:
@@ -345,6 +400,110 @@ class AgentSession:
     def set_limits(self, limits: Limits) -> None:
         """Hold the session to `limits` from the next turn on."""
         self._runner.setup = replace(self._runner.setup, limits=limits)
+
+    async def compact(
+        self, custom_instructions: str | None = None
+    ) -> CompactionResult | None:
+        """Put a summary in the place of the conversation's older part.
+
+        It waits for the turn in flight. An abort ends it and leaves all as it was.
+
+        Args:
+            custom_instructions: What the summary should look at besides.
+
+        Returns:
+            What was done; None where there is nothing to compact.
+
+        Raises:
+            CompactionError: No summary came about; the log is unchanged.
+        """
+        return await self._admission.alone(
+            lambda: self._compactor.compact(custom_instructions, self._runner.signal)
+        )
+
+    async def compact_messages(
+        self, messages: list[Message], custom_instructions: str | None = None
+    ) -> list[Message] | None:
+        """Put a summary before the newest turn of a list that a head keeps itself.
+
+        Args:
+            messages: The list; read, never changed, and the log is not touched.
+            custom_instructions: What the summary should look at besides.
+
+        Returns:
+            System messages, the summary and the newest turn; None where there is
+            nothing before that turn.
+
+        Raises:
+            CompactionError: No summary came about.
+        """
+        return await self._compactor.compact_messages(messages, custom_instructions)
+
+    async def summarize_and_navigate(
+        self, target_id: str, *, custom_instructions: str | None = None
+    ) -> list[Message]:
+        """Leave what hangs from an entry with a summary, and give the context there.
+
+        Args:
+            target_id: The entry to go back to.
+            custom_instructions: What the summary should heed besides.
+
+        Raises:
+            CallerError: `target_id` names no entry, or nothing hangs from it.
+            BranchSummaryError: The model gave no summary; the log is unchanged.
+        """
+        spec, setup = self._runner.spec, self._runner.setup
+
+        async def work() -> list[Message]:
+            messages, usage = await summarize_and_navigate(
+                self._runner.log,
+                target_id,
+                spec.model,
+                api_key=setup.api_keys.get(spec.model.provider),
+                custom_instructions=custom_instructions,
+                prompt=self._compactor.prompts.branch,
+                signal=self._runner.signal,
+            )
+            self._runner.ledger.record_side(usage, spec.model)
+            return copy.deepcopy(messages)
+
+        return await self._admission.alone(work)
+
+    def set_auto_compaction(self, enabled: bool) -> bool:  # noqa: FBT001 - the reference's signature
+        """Turn compaction after turns on or off, in this process, and give what holds.
+
+        Raises:
+            CompactionPolicyError: A policy decides that.
+        """
+        return self._compactor.set_auto(enabled=enabled)
+
+    def get_last_compaction(self) -> CompactionRecord | None:
+        """Give the log's newest compaction, on any branch; None without one."""
+        return self._compactor.last_compaction()
+
+    def get_session_stats(self) -> SessionStats:
+        """Give the accounts of the session and the compaction settings in force."""
+        return self._compactor.stats(self._runner.ledger.latest)
+
+    def performed(
+        self, mutation: str, data: JsonObject, *, flow: str | None = None
+    ) -> Performed:
+        """Give the outcome of a mutation with the cursor that it declares.
+
+        Args:
+            mutation: The capability that ran.
+            data: What it gave, without the cursor.
+            flow: The flow that named it, if one did.
+
+        Raises:
+            KeyError: There is no such capability.
+            ValueError: It is a read, or `data` has a cursor already.
+        """
+        return completed(mutation, data, cursor=self._runner.log.cursor, flow=flow)
+
+    def resolve_command(self, text: str) -> CommandInvocation | None:
+        """Say which command a text is; None for prose. Nothing runs."""
+        return resolve_command(text, {})
 
     def get_usage(self) -> UsageDict | None:
         """Give the newest completion's usage, a copy; None before the first."""

@@ -17,6 +17,7 @@ from tau_kernel.submissions import AgentEvent, Submission
 from tau_kernel.tree import BranchView, SessionLog
 
 from .agent_loop import run_agent_loop
+from .compactor import Compactor
 from .event_hub import BranchHub, EventHub
 from .limits import Account, Budget, Limits, spent_in
 from .loop_types import DeliveredMessage, Emit, LoopPorts, LoopSpec, StreamFunction
@@ -96,6 +97,7 @@ class TurnRunner:
         self.steering = Steering()
         self.signal = AbortSignal()
         self.record = TurnRecord(log, setup.cwd)
+        self.compactor: Compactor | None = None
 
     def for_branch(self, view: BranchView) -> TurnRunner:
         """Make what runs a turn on a branch; what that spends counts here."""
@@ -128,10 +130,13 @@ class TurnRunner:
         """Run one turn and give what it added after the prompt.
 
         Raises:
+            CompactionPolicyViolation: The policy allows no further turn.
             Exception: What the loop raised; what was produced until then is stored.
         """
         submission, settings = request.submission, request.settings
         spec = self._spec_of(submission, settings)
+        if self.compactor is not None and submission.store_history:
+            self.compactor.admit_turn()
         if settings.place is not None:
             start = settings.place(self.log)
             if start is not None:
@@ -146,12 +151,24 @@ class TurnRunner:
             images=submission.images,
         )
         try:
-            return await self._converse(request, spec)
+            messages = await self._converse(request, spec)
+            await self._compact_after(submission)
         finally:
             await self.hub.bus.emit_channel(
                 "submission_end",
                 submission=submission,
                 side_usage=self.ledger.side_since(spent_before),
+            )
+        return messages
+
+    async def _compact_after(self, submission: Submission) -> None:
+        is_over = self.signal.is_aborted() or not submission.store_history
+        if self.compactor is None or is_over:
+            return
+        result = await self.compactor.maybe_compact(self.signal)
+        if result is not None:
+            await self.hub.bus.emit_channel(
+                "compaction", submission=submission, result=result
             )
 
     async def go_on(self) -> list[Message]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from tau_kernel.agent import AgentSession, Limits
+from tau_kernel.agent import AgentSession, CompactionSettings, Limits
 from tau_kernel.config import Config, load_config
 from tau_kernel.errors import CallerError, ConfigError
 from tau_kernel.extensions import AgentTool, UiDelegate
@@ -181,6 +181,8 @@ class Conversation:
                 tools=(*BUILTIN_TOOLS, *tools),
                 cwd=cwd,
                 limits=Limits(**config.session_limits),
+                # A cell could neither show a compaction nor be interrupted in one.
+                compaction=CompactionSettings(enabled=False),
                 model_resolver=lambda name: self.model(name, self.config()),
             )
         )
