@@ -43,7 +43,6 @@ from tau_kernel.tree import (
     EntryDict,
     SessionLog,
     session_log_is_addressable,
-    summarize_and_navigate,
 )
 
 from .admission import Admission
@@ -151,12 +150,9 @@ class AgentSession:
         self._cwd = Path.cwd() if cwd is None else cwd
         self._resolver = model_resolver
         self._ui = ExtensionUI()
-        context = ToolContext(
-            ui=self._ui, signal=AbortSignal(), submission_id=None, cwd=self._cwd
-        )
         spec = LoopSpec(
             model=model,
-            tool_context=context,
+            tool_context=_tool_context(self._ui, self._cwd),
             system_prompt=system_prompt,
             tools=tuple(tools or ()),
             options=StreamOptions(reasoning=reasoning),
@@ -164,21 +160,13 @@ class AgentSession:
             tool_execution_mode=tool_execution_mode,
             retry=retry or RetryPolicy(),
         )
-        setup = RunnerSetup(
-            stream=stream,
-            cwd=self._cwd,
-            api_keys={} if api_key is None else {model.provider: api_key},
-            limits=limits or Limits(),
-        )
+        keys = {} if api_key is None else {model.provider: api_key}
+        limits = limits or Limits()
+        setup = RunnerSetup(stream=stream, cwd=self._cwd, api_keys=keys, limits=limits)
         self._runner = TurnRunner(session_log, spec, setup, EventHub())
         self._compactor = Compactor(
             self._runner,
-            CompactorPorts(
-                emit=self._runner.hub.emitter(None),
-                bank=self._runner.ledger.record_side,
-                api_key_of=lambda asked: setup.api_keys.get(asked.provider),
-                sync=self._runner.record.sync,
-            ),
+            _compactor_ports(self._runner),
             settings=compaction_settings,
             policy=compaction_policy,
             prompts=prompts,
@@ -452,22 +440,11 @@ class AgentSession:
             CallerError: `target_id` names no entry, or nothing hangs from it.
             BranchSummaryError: The model gave no summary; the log is unchanged.
         """
-        spec, setup = self._runner.spec, self._runner.setup
-
-        async def work() -> list[Message]:
-            messages, usage = await summarize_and_navigate(
-                self._runner.log,
-                target_id,
-                spec.model,
-                api_key=setup.api_keys.get(spec.model.provider),
-                custom_instructions=custom_instructions,
-                prompt=self._compactor.prompts.branch,
-                signal=self._runner.signal,
+        return await self._admission.alone(
+            lambda: self._compactor.leave_branch(
+                target_id, custom_instructions, self._runner.signal
             )
-            self._runner.ledger.record_side(usage, spec.model)
-            return copy.deepcopy(messages)
-
-        return await self._admission.alone(work)
+        )
 
     def set_auto_compaction(self, enabled: bool) -> bool:  # noqa: FBT001 - the reference's signature
         """Turn compaction after turns on or off, in this process, and give what holds.
@@ -572,3 +549,17 @@ class AgentSession:
     async def _emit_lifecycle(self, kind: str, reason: str) -> None:
         event = {"type": kind, "session": self, "reason": reason}
         await self._runner.hub.bus.emit_channel(kind, event)
+
+
+def _tool_context(ui: ExtensionUI, cwd: Path) -> ToolContext:
+    # The signal and the submission are those of each turn.
+    return ToolContext(ui=ui, signal=AbortSignal(), submission_id=None, cwd=cwd)
+
+
+def _compactor_ports(runner: TurnRunner) -> CompactorPorts:
+    return CompactorPorts(
+        emit=runner.hub.emitter(None),
+        bank=runner.ledger.record_side,
+        api_key_of=lambda model: runner.setup.api_keys.get(model.provider),
+        sync=runner.record.sync,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,12 @@ from tau_kernel.errors import CallerError
 from tau_kernel.messages import AbortSignal, Message, UsageDict, system_message
 from tau_kernel.models import Model, complete_simple
 from tau_kernel.submissions import AgentEvent
-from tau_kernel.tree import EntryDict, SessionLog, agent_spec_in_force
+from tau_kernel.tree import (
+    EntryDict,
+    SessionLog,
+    agent_spec_in_force,
+    summarize_and_navigate,
+)
 
 from .compaction import compact, compact_messages, prepare_compaction
 from .compaction_policy import CompactionPolicy, CompactionPolicyError
@@ -291,6 +297,33 @@ class Compactor:
             custom_instructions=custom_instructions,
         )
         return None if compacted is None else compacted[0]
+
+    async def leave_branch(
+        self, target_id: str, custom_instructions: str | None, signal: AbortSignal
+    ) -> list[Message]:
+        """Leave what hangs from an entry with a summary, and give the context there.
+
+        Args:
+            target_id: The entry to go back to.
+            custom_instructions: What the summary should heed besides.
+            signal: Its rise ends the work and leaves the log as it was.
+
+        Raises:
+            CallerError: `target_id` names no entry, or nothing hangs from it.
+            BranchSummaryError: The model gave no summary; the log is unchanged.
+        """
+        model = self._session.spec.model
+        messages, usage = await summarize_and_navigate(
+            self._session.log,
+            target_id,
+            model,
+            api_key=self._ports.api_key_of(model),
+            custom_instructions=custom_instructions,
+            prompt=self.prompts.branch,
+            signal=signal,
+        )
+        self._ports.bank(usage, model)
+        return copy.deepcopy(messages)
 
     def _entries(self) -> list[EntryDict]:
         log = self._session.log

@@ -126,7 +126,8 @@ async def running_worker() -> int:
         while True:
             for child in psutil.Process().children(recursive=True):
                 try:
-                    if child.cpu_times().user > 0.1:
+                    is_searching = "search_worker" in " ".join(child.cmdline())
+                    if is_searching and child.cpu_times().user > 0.1:
                         return child.pid
                 except psutil.Error:
                     continue
